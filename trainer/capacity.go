@@ -23,17 +23,18 @@ type CapacityError struct {
 	EvalBatch int // EvalBatch of the plan that does not fit, if more than Batch, else 0
 
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit with all other options
-	// unchanged. If one of them is 0, that option can stay as it is; if neither is 0, both must
-	// change. If both are 0, no batch fits, or the model function returned an error for a batch
-	// that the search tried; the message says which.
+	// unchanged. Fits > 0: reduce Batch to it. FitsEval > 0: reduce EvalBatch to it. If both are
+	// set, reduce both; an option whose value is 0 need not change. Both 0: no reduction was found;
+	// the message says why.
 	Fits, FitsEval int
 	// Change describes a change of other options that would fit and costs little time: another
 	// optimizer, guard, recomputation, precision, offloading, or several smaller steps for each
-	// update. Updates keep their number of samples. Options are the options with that change, ready
-	// for New. Change is empty if no change would fit.
+	// update. The change keeps Batch·Accumulate, the number of samples in an update, the same.
+	// Options are the options with that change, ready for New. Change is empty if no change would
+	// fit.
 	Change  string
 	Options Options
-	Plan    *report.Plan
+	Plan    *report.Plan // the plan that does not fit
 
 	unknown error // why Fits could not be computed
 }
@@ -154,8 +155,10 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 }
 
 // MaxBatch returns the largest batch, up to most, whose plan fits in Options.Memory, or in the free
-// memory of Options.Device if Memory is 0. It allocates no device memory and trains nothing. If no
-// batch fits, it returns a *CapacityError. Cancelling ctx stops the search.
+// memory of Options.Device if Memory is 0. It ignores Options.Batch. EvalBatch stays as it is if
+// it is set, else it is the batch that is tried. If the model function returns an error for a batch
+// that is tried, MaxBatch returns that error. If no batch fits, it returns a *CapacityError.
+// MaxBatch allocates no device memory and trains nothing. Cancelling ctx stops the search.
 func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int, error) {
 	if ctx == nil {
 		return 0, errNilContext

@@ -199,7 +199,7 @@ func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
 	// A label outside the classes gives NaN.
 	for i, l := range got {
 		if l < 0 || l >= float64(classes) {
-			e.err, e.LabelAt, e.Classes, e.Sample = ErrLabel, int64(l), classes, int(d.slot.indices[i])
+			e.err, e.BadLabel, e.Classes, e.Sample = ErrLabel, int64(l), classes, int(d.slot.indices[i])
 			return e
 		}
 	}

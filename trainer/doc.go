@@ -17,9 +17,9 @@
 //     of loss scaling. [Trainer.Close] releases the memory.
 //
 // A step is one launch of a compiled program on one batch. The arena has two slots, places for the
-// input of a batch: one fills while the device works on the other. Values that end with the step,
-// such as activations, share the region scratch. docs/glossary.md has all terms, docs/memory.md the
-// layout.
+// input of a batch: one fills while the device works on the other. The arena is divided into
+// named regions. Values that live only during a step, such as activations, share the region
+// "scratch". docs/glossary.md has all terms, docs/memory.md the layout.
 //
 // To run a Gorgonia graph that exists already, use package vm instead.
 //

@@ -13,14 +13,15 @@ import (
 // Sentinels that errors of this package wrap. Errors also wrap arena.ErrCapacity, arena.ErrStale,
 // kernels.ErrShape and kernels.ErrUnsupported, and those of package dataloader.
 var (
-	ErrOption    = optim.ErrOption
+	ErrOption    = optim.ErrOption                         // an option or argument is outside its range
 	ErrModel     = layout.ErrModel                         // the model function or its graph is wrong
 	ErrData      = layout.ErrData                          // the data do not fit the model
 	ErrNonFinite = errors.New("not finite")                // see NonFiniteError
 	ErrLabel     = errors.New("label outside the classes") // see NonFiniteError
 	ErrIndex     = layout.ErrIndex                         // see IndexError
 	ErrBusy      = dataloader.ErrBusy                      // another call uses the trainer
-	ErrClosed    = arena.ErrClosed                         // the trainer was closed, or New did not make it
+	// ErrClosed: the trainer was closed, or is nil or a zero Trainer that New did not return.
+	ErrClosed = arena.ErrClosed
 )
 
 // errNilContext is the error of a call without a context.

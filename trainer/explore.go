@@ -14,9 +14,9 @@ import (
 
 // ExploreOptions configure Explore. The zero value is a good default.
 type ExploreOptions struct {
-	// MaxBatch makes Explore also search the largest batch, up to MaxBatch, of each choice that no
-	// other choice beats (see report.Choices.Beaten). Default 0: no search. It costs several plans
-	// for each of these choices.
+	// MaxBatch makes Explore also search the largest batch, up to MaxBatch, of each choice that is
+	// not beaten (see Explore). Default 0: no search. It costs several plans for each of these
+	// choices.
 	MaxBatch int
 	// Progress is called in the caller's goroutine: in phase ExploreCombinations after each plan,
 	// in phase ExploreBatches after each choice. Default: no call.
@@ -36,7 +36,7 @@ type ExplorePhase uint8
 // The phases, in their order.
 const (
 	ExploreCombinations ExplorePhase = iota // each combination of options is planned
-	ExploreBatches                          // the largest batch is searched for each choice that no other beats
+	ExploreBatches                          // the largest batch of choices not beaten is searched
 )
 
 // String returns the name of the phase: "combinations" or "largest batches".
@@ -58,6 +58,10 @@ type Exploration struct {
 // that fit in Options.Memory, or in the free memory of Options.Device if Memory is 0, and
 // recommends one. All of them have the same number of samples in an update, Batch·Accumulate.
 // Explore leaves out a batch for which the model function returns an error.
+//
+// A choice is beaten if another one needs no more memory and no more time. Only choices of one kind
+// are compared: those with the results of opt, or those with other results and the same optimizer.
+// See report.Choices.Beaten.
 //
 // Explore allocates no device memory and trains nothing. It ignores Options.Progress. Cancelling
 // ctx stops the search.

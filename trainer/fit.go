@@ -24,8 +24,8 @@ type Result struct {
 // Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the
 // epoch, which counts up from 0. After an error or a cancelled ctx, parameters are as the last
 // finished step left them (but see GuardEach), and the next Fit has the next number. If all
-// parameters are frozen, Fit only updates the running statistics of layers that are not. While
-// another pass runs it returns ErrBusy.
+// parameters are frozen, Fit changes no parameter; it only updates running statistics of batch
+// normalizations that Options.Frozen does not name. While another pass runs it returns ErrBusy.
 func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Fit", compile.Train, ds)
 }

@@ -12,17 +12,21 @@ import (
 // NonFiniteError names the first tensor of a step that was not finite. It wraps ErrNonFinite, or
 // ErrLabel if a label outside the classes is the cause.
 type NonFiniteError struct {
-	Op      string  // operation that computed the tensor; "" for data and parameters
-	Label   string  // layer and node, or the name of the field or parameter
-	Index   int     // index of the first bad element in the tensor, or in the field of Sample if that is set; -1 if not known
-	Value   float64 // value of that element: NaN or an infinity
-	Samples int     // number of samples in the step
-	Sample  int     // index in the dataset of the sample that caused it; -1 if not known
-	LabelAt int64   // the bad label; set with ErrLabel only
-	Classes int     // number of classes of the model; set with ErrLabel only
-	Scale   float64 // loss scale, if gradients overflow at optim.MinScale; else 0
-	Half    bool    // the operation rounds to float16, whose largest number is 65504
-	err     error
+	Op    string // operation that computed the tensor; "" for data and parameters
+	Label string // name of the tensor: layer and node, or the name of the field or parameter
+	// Index is that of the first bad element: in the sample's field if Op is "" and Sample ≥ 0,
+	// else in the whole tensor. It is -1 if it is not known.
+	Index    int
+	Value    float64 // value of that element: NaN or an infinity
+	Samples  int     // number of samples in the step
+	Sample   int     // index in the dataset of the sample that caused it; -1 if not known
+	BadLabel int64   // the class label that is outside the classes; set with ErrLabel only
+	Classes  int     // number of classes of the model; set with ErrLabel only
+	// Scale is the loss scale, if gradients overflow although it is already optim.MinScale, the
+	// smallest; else 0.
+	Scale float64
+	Half  bool // the operation rounds to float16, whose largest number is 65504
+	err   error
 }
 
 func (e *NonFiniteError) Error() string {
@@ -42,7 +46,7 @@ func (e *NonFiniteError) Error() string {
 func (e *NonFiniteError) cause() string {
 	switch {
 	case e.err == ErrLabel:
-		return fmt.Sprintf("sample %d has label %d, the model has classes 0 to %d", e.Sample, e.LabelAt, e.Classes-1)
+		return fmt.Sprintf("sample %d has label %d, the model has classes 0 to %d", e.Sample, e.BadLabel, e.Classes-1)
 	case e.Op == "" && e.Sample >= 0:
 		return fmt.Sprintf("sample %d: field %q has %v at element %d", e.Sample, e.Label, e.Value, e.Index)
 	case e.Op == "":
@@ -64,7 +68,8 @@ func (e *NonFiniteError) locate(indices []int32, batch kernels.Spec) {
 	e.Sample, e.Index = int(indices[e.Index/sampleElems]), e.Index%sampleElems
 }
 
-// IndexError names an index that is not a row of its table. It wraps ErrIndex.
+// IndexError names an index outside an embedding table, a matrix whose rows a node reads by index.
+// It wraps ErrIndex.
 type IndexError struct {
 	Node   string // name of the node that reads rows of the table
 	Index  int64  // the bad index

@@ -74,7 +74,7 @@ func TestALabelOutsideTheClassesIsNamed(t *testing.T) {
 			for _, pass := range []func(context.Context, dataloader.Dataset) (trainer.Result, error){tr.Fit, tr.Evaluate} {
 				_, err := pass(context.Background(), ds)
 				var e *trainer.NonFiniteError
-				if !errors.As(err, &e) || !errors.Is(err, trainer.ErrLabel) || e.Sample != 7 || e.LabelAt != 3 || e.Classes != 3 {
+				if !errors.As(err, &e) || !errors.Is(err, trainer.ErrLabel) || e.Sample != 7 || e.BadLabel != 3 || e.Classes != 3 {
 					t.Errorf("got %v, want label 3 of sample 7", err)
 				}
 			}

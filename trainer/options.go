@@ -15,7 +15,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Model names the nodes of a graph that have a role in training.
+// Model names the nodes of a graph that have a role in training: Inputs, Output, Loss, Correct,
+// Params and Statistics. A Param has an Init for its initial values. For the fields see
+// layers.Model.
 type Model = layers.Model
 
 // ModelFunc adds a model to the empty graph g, for a batch of the given number of rows, and returns
@@ -68,9 +70,9 @@ type Options struct {
 	Offload Offload
 
 	// Precision rounds the factors of matrix products and convolutions, and the activations that
-	// wait for the backward pass, to arena.BFloat16 or arena.Float16. Default 0, as arena.Float32:
-	// no rounding. It costs accuracy; sums, other operations, parameters, gradients and optimizer
-	// state stay float32. See docs/memory.md#16-bits.
+	// wait for the backward pass, to arena.BFloat16 or arena.Float16. Default: 0, which means the
+	// same as arena.Float32: no rounding. It costs accuracy; sums, other operations, parameters,
+	// gradients and optimizer state stay float32. See docs/memory.md#16-bits.
 	Precision arena.DType
 	// KeepFloat32 excludes layers from Precision, by their names in the plan. Default: none.
 	KeepFloat32 []string
@@ -86,8 +88,8 @@ type Options struct {
 	Fields []dataloader.Field
 	// Resident datasets stay on the device: the first pass over one uploads it, and its batches are
 	// lists of indices. Default: every batch is uploaded. Each costs its stored size,
-	// dataloader.SampleBytes times its length. If Fields is nil, passes accept these datasets only;
-	// set Fields to use others, too.
+	// dataloader.SampleBytes times its length. If Resident is not empty and Fields is nil,
+	// Fit, Evaluate and Predict accept only these datasets; set Fields to use others, too.
 	Resident []dataloader.Dataset
 
 	// Seed drives initial values, shuffling, augmentation and dropout. Default 0, a seed like any

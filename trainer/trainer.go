@@ -124,12 +124,14 @@ func (t *Trainer) Plan() *report.Plan {
 
 // Stats are a trainer's counters since New.
 type Stats struct {
-	Arena    arena.Stats // bytes of device memory
-	Pinned   int64       // bytes of pinned host memory, all together: of the slots, of offloaded tensors, of the arena and of the device
-	Uploaded int64       // bytes of samples copied to the device; with unified memory, bytes written to a slot
-	Updates  int64       // updates of the parameters; 0 if all are frozen
-	Epochs   int         // epochs that Fit has begun
-	Programs int         // programs that were compiled
+	Arena arena.Stats // bytes of device memory
+	// Pinned is the bytes of pinned host memory: slots, results of steps, offloaded tensors, the
+	// arena's copy buffer (arena.StageBytes), and buffers that the device pins to run programs.
+	Pinned   int64
+	Uploaded int64 // bytes of samples copied to the device; with unified memory, bytes written to a slot
+	Updates  int64 // updates of the parameters; 0 if all are frozen
+	Epochs   int   // epochs that Fit has begun
+	Programs int   // programs that were compiled
 }
 
 // Stats returns the counters as they are now. It may be called while a pass runs, and after Close.
@@ -161,9 +163,9 @@ func (t *Trainer) LossScale() optim.ScalingState {
 
 // Close releases everything that New made; the device stays open. It is safe to call twice. While
 // Fit, Evaluate, a batch of Predict or an access to a parameter runs it returns ErrBusy; cancel
-// their contexts first. If a reader of a dataset has not returned, the error wraps
-// dataloader.ErrStuck and the memory stays, since the reader may still write to it; call Close
-// again when it has.
+// their contexts first. If a Dataset.Fetch has not returned, the error wraps dataloader.ErrStuck
+// and the memory stays, since the Fetch may still write to it. Call Close again until it returns
+// nil.
 func (t *Trainer) Close() error {
 	if t == nil || t.plan == nil {
 		return nil // New did not make it
