@@ -43,7 +43,7 @@ func bytesOf[T Element](data []T) []byte {
 
 // View returns the memory of b, one field of a sample or batch, as elements of type T, for Fetch
 // and Map to read and write. It returns nil if b is not a whole number of elements or not aligned
-// for T. The memory that a loader passes is aligned for the type of the field.
+// for T. The memory that a loader passes is aligned for the type of the field if its [Slot] is.
 func View[T Element](b []byte) []T {
 	var t T
 	size := int(unsafe.Sizeof(t))

@@ -145,8 +145,8 @@ func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {
 // Map returns a dataset that fetches samples of ds and calls f to change each in place: data
 // augmentation. sample[k] is field k, which [View] shows as numbers. f must be safe for concurrent
 // use, must depend only on the sample and on at.Rand, and must not keep the sample. An error of f
-// ends the run, as one of Fetch does. If ds is a Map, too, the random numbers of the two functions
-// are independent. Check, and therefore New, returns an error for a nil f.
+// ends the run, as one of Fetch does. Each Map in a chain gets an [At] whose Rand has a sequence of
+// its own. Check, and therefore New, returns an error for a nil f.
 func Map(ds Dataset, f func(at At, sample [][]byte) error) Dataset {
 	return &mapped{Dataset: ds, f: f}
 }

@@ -10,13 +10,15 @@
 // epoch. Its [Loader.Epoch] starts a [Run], one pass over the data: [Run.Next] returns a filled
 // [Slot], and [Run.Release] gives the slot back to be filled again.
 //
-//	           Release(slot, copied)                  Next
+//	           Release(slot, ready)                   Next
 //	trainer ───────────────────────► free ─ workers ─► filled ───────► trainer
-//	                 refilled after copied.Sync() returns    in the order of steps
+//	                 refilled after ready.Sync() returns     in the order of steps
+//
+// ready.Sync returns when the slot may be overwritten.
 //
 // A run uses the slots of the caller and 4 bytes a sample for the order, and no other memory:
-// samples are written in place, in their storage types, and a step allocates nothing. Workers stop
-// when no slot is released.
+// samples are written in place, in their storage types, and a step allocates nothing. Workers wait
+// while no slot is free.
 //
 // Samples, their order and their random draws depend only on the seed, the epoch and the sample's
 // index, never on the number of workers.

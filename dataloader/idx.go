@@ -19,9 +19,9 @@ import (
 // IDX is a file in the IDX format: one array of numbers. MNIST and similar data sets are published
 // in it.
 //
-//	offset 0  0 0 type rank      type: 8 uint8, 12 int32, 13 float32, 14 float64
-//	       4  rank dimensions    uint32, big-endian; the first counts the samples
-//	          elements           row-major, big-endian, to the end of the file
+//	offset 0  bytes 0, 0, type, rank    type 8 = uint8, 12 = int32, 13 = float32, 14 = float64
+//	offset 4  dimensions                rank × uint32, big-endian; the first counts the samples
+//	then      elements                  row-major, big-endian, to the end of the file
 type IDX struct {
 	File string // path of the file, "" for a reader
 	Type arena.DType
@@ -49,10 +49,10 @@ func OpenIDX(path string, limit int64) (*IDX, error) {
 	return readIDX(path, f, size, limit)
 }
 
-// ReadIDX reads one array in the IDX format, plain or compressed with gzip, up to the end of r. An
-// array with more than limit bytes of elements is an error; limit 0 means IDXLimit. A violation of
-// the format is a *FormatError. Memory grows with the bytes that are read, whatever size the header
-// claims.
+// ReadIDX reads one array in the IDX format, plain or compressed with gzip, up to the end of r. A
+// violation of the format is a *FormatError, and so is an array with more than limit bytes of
+// elements. limit 0 means IDXLimit; a negative one is an error that wraps ErrOption. Memory grows
+// with the bytes that are read, whatever size the header claims.
 func ReadIDX(r io.Reader, limit int64) (*IDX, error) {
 	return readIDX("", r, -1, limit)
 }

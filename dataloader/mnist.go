@@ -15,12 +15,12 @@ import (
 const mnistClasses = 10
 
 // MNIST reads the four files of MNIST, or of a data set with the same files such as Fashion-MNIST,
-// from a directory: train-images-idx3-ubyte, train-labels-idx1-ubyte, and both for t10k, each plain
-// or with .gz. A file that is missing or violates the format is a *FormatError.
+// from a directory: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
+// t10k-labels-idx1-ubyte, each plain or with .gz. Names with ".idx" for "-idx" are accepted, too. A
+// missing or damaged file is a *FormatError; for a missing file it wraps fs.ErrNotExist.
 //
 // A sample has the fields "x", uint8 with scale 1/255, and "y", uint8 in [0, 10). The shape of x is
-// [28, 28], or the one given, such as 784 or 1, 28, 28. A sample needs 785 bytes of memory. A
-// missing file is an error that wraps fs.ErrNotExist, a violation of the format a *FormatError.
+// [28, 28], or the one given, such as 784 or 1, 28, 28. A sample needs 785 bytes of memory.
 func MNIST(dir string, shape ...int) (train, test Dataset, err error) {
 	train, trainErr := mnistPart(dir, "train", shape)
 	test, testErr := mnistPart(dir, "t10k", shape)

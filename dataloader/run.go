@@ -11,14 +11,15 @@ import (
 )
 
 // Slot is the memory of one batch. Fields[k] holds at least Options.Batch rows of the dataset's
-// field k, row-major.
+// field k, row-major. It must start at an address that is aligned for the type of the field.
+// Nothing checks this: [View] returns nil for memory that is not aligned.
 type Slot struct {
 	Fields [][]byte
 	Ready  Waiter // workers call its Sync before the first fill of an epoch; nil: no wait
 }
 
-// Waiter is an event, such as an arena.Event, after which a slot may be overwritten. Workers call
-// Sync.
+// Waiter is an event, such as an arena.Event. Workers call its Sync, which returns when the slot
+// may be overwritten.
 type Waiter interface{ Sync() error }
 
 // Batch is a filled slot. The caller holds it until it calls Release.

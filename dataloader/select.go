@@ -12,8 +12,8 @@ import (
 // not read all fields. An unknown or repeated name is an error that wraps ErrOption.
 //
 // If ds is a *Slices, or a Subset of one, the result shares its columns and reads nothing else. Any
-// other dataset still fetches all of its fields; Select allocates memory for the others, one sample
-// for each worker.
+// other dataset still fetches all of its fields; Select allocates memory for the fields left out,
+// one sample for each worker.
 func Select(ds Dataset, names ...string) (Dataset, error) {
 	if err := Check(ds); err != nil {
 		return nil, err

@@ -9,11 +9,11 @@ import (
 type At struct {
 	Index int    // index of the sample, from 0
 	Epoch int    // number of the epoch, from 0
-	Seed  uint64 // Options.Seed of the loader
+	Seed  uint64 // Options.Seed of the loader; a dataset below a Map gets one that is made from it
 }
 
 // Rand returns a generator of random numbers that depend only on the seed, the epoch and the index.
-// It allocates nothing.
+// Each [Map] in a chain gets an At whose Rand has a sequence of its own. Rand allocates nothing.
 func (a At) Rand() Rand {
 	return Rand{generator(domainSample, a.Seed, uint64(a.Epoch), uint64(a.Index))}
 }
