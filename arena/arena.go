@@ -25,7 +25,7 @@ type Arena struct {
 }
 
 // New allocates one block of l.Total() bytes on dev, with one call of Alloc. limit is the number of
-// bytes that it may allocate, 0 for any: a larger total is a [CapacityError], returned before the
+// bytes that it may allocate, 0 for any: a larger total is a [*CapacityError], returned before the
 // first call of dev. Errors of dev are wrapped.
 //
 // If the host cannot see device memory, New also opens a stream and pins [StageBytes] of host
@@ -71,7 +71,8 @@ func New(dev Device, l *Layout, limit int64) (*Arena, error) {
 	return a, nil
 }
 
-// Memory returns the block, to bind programs to it. The arena frees it.
+// Memory returns the block, of which a [Span] for a stream is a range: a [Ref] is at offset
+// Base(ref.Region) + ref.Offset of it. Do not call its Free: Close does.
 func (a *Arena) Memory() Memory {
 	if a == nil {
 		return nil
@@ -88,8 +89,10 @@ func (a *Arena) Base(r Region) int64 {
 	return a.regions[r].Offset
 }
 
-// Handle returns a handle to ref, a place from a layout or a plan. name appears in errors. The
-// handle is valid until the next reset of its region.
+// Handle returns a handle to ref, which is the place of a part, from [Layout.Place], or of a buffer
+// of a plan: Ref{region, start + plan.Offsets[i], size} is buffer i of size bytes, if the plan's
+// range starts at offset start of the region. name appears in errors. The handle is valid until the
+// next reset of its region.
 func (a *Arena) Handle(ref Ref, name string) (Handle, error) {
 	if err := a.known(ref.Region); err != nil {
 		return Handle{}, err

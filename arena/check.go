@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Check returns nil if plan is a correct placement for p, else a [PlanError]. It proves that every
+// Check returns nil if plan is a correct placement for p, else a [*PlanError]. It proves that every
 // buffer has an offset which is aligned and within the plan and the capacity, that no two live
 // buffers share a byte, and that the peak is as stated. It shares no code with [Solve], and is
 // cheap enough to run on every plan.

@@ -6,16 +6,19 @@ package arena
 // After Close, and on a device that was never opened, all methods of the device and of everything
 // opened on it return errors that wrap ErrClosed; Close itself returns nil.
 type Device interface {
-	// Name returns the name of the device, for people: "cpu", "emu".
+	// Name returns the name of the device, for people, such as "cpu", or "emu" for the emulated
+	// device.
 	Name() string
-	// Unified reports whether device memory is host memory. Then Memory.Bytes is never nil, and a
-	// slot needs no pinned copy: kernels read the bytes that the loader writes.
+	// Unified reports whether device memory is host memory. Then Memory.Bytes is never nil, and
+	// kernels can read what the host writes, so that input needs no copy through pinned memory.
 	Unified() bool
 	// Info returns the current state of the device's memory.
 	Info() (Info, error)
-	// Alloc allocates one block of device memory, aligned to at least Align.
+	// Alloc allocates one block of device memory, aligned to at least Align. If there is too little
+	// memory, the error wraps ErrCapacity.
 	Alloc(bytes int64) (Memory, error)
-	// Pin allocates one block of pinned host memory, which asynchronous copies need.
+	// Pin allocates one block of pinned host memory, which asynchronous copies need. If there is too
+	// little memory, the error wraps ErrCapacity.
 	Pin(bytes int64) (Memory, error)
 	// NewStream opens a stream: a queue of work that runs in order. Work in two streams may
 	// overlap.

@@ -6,7 +6,8 @@ import "fmt"
 type DType uint8
 
 // The storage types. Arithmetic uses Float32 and Float64. The 16-bit types store values between
-// operations; the integer types store data (pixels, labels, indices) and status words.
+// operations; the integer types store data (pixels, labels, indices) and the flags in which kernels
+// report errors.
 const (
 	Float32 DType = iota + 1
 	Float64

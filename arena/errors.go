@@ -8,18 +8,19 @@ import (
 // The classes of errors, for errors.Is. Every error of this package wraps one of them or of the
 // shared ones below.
 var (
-	// ErrCapacity: the memory does not suffice. The error is a [CapacityError].
+	// ErrCapacity: the memory does not suffice. The error of [Solve], and of [New] about its limit,
+	// is a [*CapacityError]; a device may return another error that wraps ErrCapacity.
 	ErrCapacity = errors.New("not enough memory")
-	// ErrStale: the region of a handle was reset since. The error is a [StaleError].
+	// ErrStale: the region of a handle was reset since. The error is a [*StaleError].
 	ErrStale = errors.New("stale handle")
 	// ErrFreed: the memory was freed before.
 	ErrFreed = errors.New("freed")
 	// ErrInvalid: a size, live range or offset is negative, too large or outside its region.
 	ErrInvalid = errors.New("invalid")
-	// ErrPlan: [Check] found a mistake in a plan. The error is a [PlanError].
+	// ErrPlan: [Check] found a mistake in a plan. The error is a [*PlanError].
 	ErrPlan = errors.New("wrong plan")
-	// ErrOverrun: a [Sentry] found a write outside the buffers of a call. The error is an
-	// [OverrunError].
+	// ErrOverrun: a [Sentry] found a write outside the buffers of an instruction. The error is an
+	// [*OverrunError].
 	ErrOverrun = errors.New("write outside of a buffer")
 )
 
@@ -82,14 +83,16 @@ type Fault uint8
 
 // The kinds of mistakes that Check finds.
 const (
-	FaultLength    Fault = iota + 1 // the numbers of offsets and buffers differ, or a buffer has a negative length
-	FaultOffset                     // an offset is negative
-	FaultAlignment                  // an offset is not a multiple of the buffer's alignment
-	FaultOverflow                   // an end is beyond the largest int64
-	FaultBytes                      // an end is beyond Plan.Bytes, or Plan.Bytes is negative
-	FaultCapacity                   // Plan.Bytes is beyond Problem.Capacity
-	FaultOverlap                    // two live buffers share bytes
-	FaultPeak                       // Plan.Live is not the peak, or not the live bytes at Plan.LiveAt
+	// FaultLength: the numbers of offsets and buffers differ, or a buffer has a negative Size, a
+	// negative Start, or an End before its Start.
+	FaultLength    Fault = iota + 1
+	FaultOffset          // an offset is negative
+	FaultAlignment       // an offset is not a multiple of the buffer's alignment
+	FaultOverflow        // size or offset + size, with the size rounded up, is beyond the largest int64
+	FaultBytes           // offset + size, rounded up, is beyond Plan.Bytes, or Plan.Bytes is negative
+	FaultCapacity        // Plan.Bytes is beyond Problem.Capacity
+	FaultOverlap         // two live buffers share bytes
+	FaultPeak            // Plan.Live is not the peak, or not the live bytes at Plan.LiveAt
 )
 
 // String returns the name of the fault, such as "overlap".
@@ -114,14 +117,18 @@ func (e *PlanError) Error() string { return fmt.Sprintf("wrong plan: %s: %s", e.
 // Unwrap returns ErrPlan.
 func (e *PlanError) Unwrap() error { return ErrPlan }
 
-// OverrunError reports a call that wrote outside its buffers. It wraps ErrOverrun.
+// OverrunError reports an instruction that wrote outside its buffers. It wraps ErrOverrun.
 type OverrunError struct {
-	Call        string // label of the call
-	Instruction int32  // index of the call
-	Buffer      string // the call wrote past the end of this buffer, or, if Dead, where it had been; "" if no buffer was there
-	Offset      int64  // first overwritten byte, from the start of the buffer, or of the memory if Buffer is ""
-	Size        int64  // size of the buffer in bytes
-	Dead        bool   // the buffer was no longer live: the call used a stale reference, or wrote far out of bounds
+	Call        string // label of the instruction
+	Instruction int32  // number of the instruction
+	// Buffer is the live buffer past whose end the instruction wrote. If Dead, it is the last buffer
+	// that had the overwritten bytes, or "" if there was none.
+	Buffer string
+	Offset int64 // first overwritten byte, from the start of Buffer, or of the memory if Buffer is ""
+	Size   int64 // size of Buffer in bytes
+	// Dead means that Buffer is no longer live, or is "": the instruction used a stale reference, or
+	// wrote far out of bounds.
+	Dead bool
 }
 
 func (e *OverrunError) Error() string {

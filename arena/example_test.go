@@ -182,7 +182,7 @@ func ExampleHandle() {
 	// true stale handle "loss": it is of step 1 of region results, which is in step 2: read the value before the reset
 }
 
-// A sentry names the call that writes past the end of its buffer.
+// A sentry names the instruction that writes past the end of its buffer.
 func ExampleSentry() {
 	p := arena.Guarded(arena.Problem{Buffers: []arena.Buffer{{Name: "y", Size: 100, Start: 0, End: 1}}})
 	plan, err := arena.Solve(context.Background(), p)

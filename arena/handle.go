@@ -23,8 +23,8 @@ func (h Handle) Name() string { return h.name }
 // Ref returns the place. It also works on a stale handle.
 func (h Handle) Ref() Ref { return h.ref }
 
-// Err returns nil if the handle is valid, else a [StaleError] or an error that wraps ErrClosed or
-// ErrInvalid.
+// Err returns nil if the handle is valid, else a [*StaleError] or an error that wraps ErrClosed
+// or ErrInvalid.
 func (h Handle) Err() error {
 	if h.arena == nil {
 		return fmt.Errorf("%w handle: use Arena.Handle", ErrInvalid)

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// GuardBytes is the number of bytes that [Guarded] adds to each buffer.
+// GuardBytes is the number of bytes that [Guarded] adds after each buffer, so that a [Sentry] can
+// find writes past its end.
 const GuardBytes = 64
 
 const (
@@ -32,9 +33,9 @@ func Guarded(p Problem) Problem {
 	return p
 }
 
-// Sentry checks scratch memory while a program runs and names the call that writes outside its
-// buffers. It is for debugging: after every call it reads all bytes that do not belong to the
-// values of live buffers.
+// Sentry checks scratch memory while a program runs and names the instruction that writes outside
+// its buffers. It is for debugging: after every instruction it reads all bytes that do not belong
+// to the values of live buffers.
 //
 //	│ value   │ guard │ value    │ guard │ poison: no live buffer      │
 //	╰ live buffer ────╯╰ live buffer ────╯╰ reads give NaN, writes are found ╯
@@ -96,7 +97,7 @@ func (s *Sentry) Begin() {
 	s.arm(0)
 }
 
-// After checks the memory when instruction i, labelled call, is done. It returns an [OverrunError]
+// After checks the memory when instruction i, labelled call, is done. It returns an [*OverrunError]
 // unless the guards of live buffers and the poison between them are unchanged. Then it poisons the
 // buffers whose live range ends with i and writes the guards of those that start at i+1. Call it
 // once for each instruction, in order.

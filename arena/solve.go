@@ -12,7 +12,7 @@ import (
 type Buffer struct {
 	Name  string
 	Owner string // the layer it belongs to, "" for none
-	Size  int64  // bytes; a plan reserves Size rounded up to Align
+	Size  int64  // bytes; a plan reserves Size rounded up to the field Align
 	Align int64  // bytes, a power of two; 0 means the constant Align
 	Start int32  // first instruction of the live range
 	End   int32  // instruction after the last one of the live range; End = Start: the buffer needs no bytes
@@ -31,8 +31,8 @@ type Problem struct {
 	Buffers  []Buffer
 	Capacity int64 // bytes; 0 means no limit
 	// Effort limits the search that runs when the simple orders do not reach the bound. It counts
-	// inner-loop steps, not time, so that a problem has the same plan on every machine. 0 means
-	// about 200 ms; negative means no search.
+	// inner-loop steps, not time, so that a problem has the same plan on every machine. 0 means 40
+	// million steps, about 200 ms on a current machine; negative means no search.
 	Effort int64
 }
 
@@ -59,7 +59,7 @@ const maxSearch = 1500
 // It first places the buffers one after another in several orders, each by several rules for
 // choosing a gap. If no such plan is as small as [Bound], it improves these orders by local
 // changes, and then searches for a plan of that size until Problem.Effort is spent. A plan that
-// needs more than p.Capacity is a [CapacityError]; a bad buffer is an error that wraps ErrInvalid.
+// needs more than p.Capacity is a [*CapacityError]; a bad buffer is an error that wraps ErrInvalid.
 // If ctx is done, Solve returns its error.
 func Solve(ctx context.Context, p Problem) (Plan, error) {
 	items, err := itemize(p)
@@ -104,9 +104,9 @@ func Solve(ctx context.Context, p Problem) (Plan, error) {
 	return plan, nil
 }
 
-// Bound returns the peak: the most bytes that are live at one instruction, rounded to their
-// alignments, and the first such instruction. Invalid buffers count as 0 bytes; a sum that
-// overflows is the largest int64.
+// Bound returns the peak: the largest sum, over all instructions, of the sizes of the buffers live
+// there, each rounded up to its alignment; and the first such instruction. Invalid buffers count as
+// 0 bytes; a sum that overflows is the largest int64.
 func Bound(p Problem) (bytes int64, at int32) {
 	items := make([]item, 0, len(p.Buffers))
 	for i, b := range p.Buffers {
@@ -200,7 +200,7 @@ func bound(items []item) (bytes int64, at int32) {
 	return bytes, at
 }
 
-// overCapacity returns a CapacityError that lists the largest buffers live at instruction at.
+// overCapacity returns a *CapacityError that lists the largest buffers live at instruction at.
 func overCapacity(p Problem, need int64, at int32) error {
 	e := &CapacityError{Name: "plan", Need: need, Have: p.Capacity, At: at}
 	for _, b := range p.Buffers {

@@ -1,6 +1,6 @@
 package arena
 
-// Stats counts the bytes of an arena. They do not change between New and Close.
+// Stats counts the bytes of an arena. Only RegionStats.Step changes between New and Close.
 type Stats struct {
 	Reserved int64 // bytes that New allocated; 0 after Close
 	InUse    int64 // bytes of the layout's parts, each rounded up to Align; 0 after Close
