@@ -6,9 +6,10 @@
 //	remat      choose activations to compute again
 //	schedule   alias, order and place
 //
-// [Compile] compiles a model for one mode and batch size, [CompileMachine] a graph as it is.
-// [Config] is the input of both. Each optional pass can be switched off alone (Config.Off); this
-// changes no bit of the results, except for Sums.
+// [Compile] compiles a model for one mode and batch size, [CompileMachine] a graph for a machine. A
+// machine runs a user's own graph, in which gorgonia.Grad and gorgonia.Read were called, as
+// Gorgonia's VMs do; it has no trainer and no update. [Config] is the input of both. Each optional
+// pass can be switched off alone (Config.Off); this changes no bit of the results, except for Sums.
 package compile
 
 import (
@@ -44,7 +45,7 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	}
 	// The status word after the last check: the host reads it, and no check may be pruned.
 	if c.Guard != kernels.None {
-		c.Roots = append(c.Roots, c.Guard)
+		c.Needed = append(c.Needed, c.Guard)
 	}
 	c.rewrite()
 	return schedule.Run(ctx, c.Program, c.cfg.schedule())
@@ -82,7 +83,9 @@ func (c *compiler) rewrite() {
 	run(cfg.Update.GuardEach && cfg.on(Slices|Views), func(p *ir.Program) { passes.Slices(p, cfg.Update.Op, cfg.schedule()) })
 	run(true, func(p *ir.Program) { passes.Offload(p, cfg.Update.Op, cfg.on(Views)) })
 	run(train, func(p *ir.Program) { remat.Run(p, cfg.Recompute, cfg.schedule()) })
-	run(true, passes.Prune) // repetitions that a later round drops again
+	// remat can leave unread instructions: a recomputation whose result a later round computes once
+	// more.
+	run(true, passes.Prune)
 }
 
 // compiler is the state of one compilation.
@@ -119,7 +122,9 @@ func (c *compiler) step() (err error) {
 	if c.forward, err = c.graph.Forward(); err != nil {
 		return err
 	}
-	passes.Round(c.Program, c.cfg.Precision) // before gradients, whose rules copy the type
+	// Before gradients: their rules copy the compute type of a product to the products of the backward
+	// pass.
+	passes.Round(c.Program, c.cfg.Precision)
 	if err := c.results(); err != nil || c.cfg.Mode != Train {
 		return err
 	}
@@ -139,7 +144,8 @@ func (c *compiler) step() (err error) {
 	return c.update(c.forward.Loss, grads)
 }
 
-// results makes the loss, the number of correct rows, the output and the kept values results.
+// results gives homes in region Results to the loss, the number of correct rows, the output and the
+// values of Keep.
 func (c *compiler) results() error {
 	f := c.forward
 	named := []ir.Result{
@@ -180,6 +186,6 @@ func (c *compiler) result(name string, v kernels.Value) error {
 		return err
 	}
 	c.Results = append(c.Results, ir.Result{Name: name, Value: v})
-	c.Roots = append(c.Roots, v)
+	c.Needed = append(c.Needed, v)
 	return nil
 }

@@ -26,7 +26,7 @@ const (
 	Train    Mode = iota // loss, gradients and update
 	Evaluate             // loss and correct answers
 	Predict              // output
-	Machine              // a graph as it is, for CompileMachine
+	Machine              // a user's own graph, for CompileMachine
 )
 
 // String returns the mode's name in plans.
@@ -95,11 +95,12 @@ type Update struct {
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
 	Window   Window                                   // the place of the step in its window
-	// Scaled scales the loss by kernels.ControlShare and gradients by ControlUnscale. All gradients
-	// are kept.
+	// Scaled: the loss is multiplied by the loss scale, which the host includes in
+	// kernels.ControlShare. The update multiplies gradients by kernels.ControlUnscale, 1 / that
+	// scale. All gradients are kept.
 	Scaled bool
-	// GuardEach checks the loss first and each gradient right before its own update. No gradient is
-	// kept.
+	// GuardEach checks the loss first and each gradient right before its own update, so that none is
+	// kept. ClipNorm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
 }
 

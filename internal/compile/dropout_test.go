@@ -39,7 +39,7 @@ func newDropping(t *testing.T, rate float64, name string, seed uint64) dropping 
 func (d dropping) step(t *testing.T, n int) []float64 {
 	t.Helper()
 	part, _ := d.homes.Find(ir.Slot, ir.ControlsName)
-	view[float64](d.at(part.Ref))[kernels.ControlStep] = float64(n)
+	elementsOf[float64](d.at(part.Ref))[kernels.ControlStep] = float64(n)
 	d.run(t)
 	return d.numbers(t, ir.Results, d.Results[1].Name)
 }

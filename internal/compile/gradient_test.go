@@ -48,7 +48,7 @@ func (g *grower) differences(t *testing.T, m *machine) error {
 	for _, n := range g.params() {
 		grad := m.numbers(t, ir.Gradients, n.Name())
 		part, _ := m.homes.Find(ir.Parameters, n.Name())
-		x := view[float64](m.at(part.Ref))
+		x := elementsOf[float64](m.at(part.Ref))
 		for range min(samples, len(x)) {
 			i := g.Rand.IntN(len(x))
 			was := x[i]

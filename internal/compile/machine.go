@@ -14,8 +14,8 @@ import (
 //
 //	forward ─► gradients of the loss ─► values that the graph computes from gradients
 //
-// Gorgonia's own gradient nodes are not executed: those of inputs get the values of the gradients
-// here.
+// Gorgonia's own gradient nodes are not executed: the node of an input's gradient gets the gradient
+// that this package computes.
 func CompileMachine(ctx context.Context, cfg Config) (*ir.Program, *frontend.Links, error) {
 	cfg.Mode = Machine
 	c := newCompiler(cfg)
@@ -33,16 +33,16 @@ func CompileMachine(ctx context.Context, cfg Config) (*ir.Program, *frontend.Lin
 
 // machine lowers the graph and appends gradients and results.
 func (c *compiler) machine() (*frontend.Links, error) {
-	view, err := c.graph.View()
+	machineGraph, err := c.graph.LowerMachine()
 	if err != nil {
 		return nil, err
 	}
-	if len(view.Wanted) > 0 {
-		if err := c.machineGradients(view); err != nil {
+	if len(machineGraph.Wanted) > 0 {
+		if err := c.machineGradients(machineGraph); err != nil {
 			return nil, err
 		}
 	}
-	outputs, err := view.LowerOutputs()
+	outputs, err := machineGraph.LowerOutputs()
 	if err != nil {
 		return nil, err
 	}
@@ -52,25 +52,25 @@ func (c *compiler) machine() (*frontend.Links, error) {
 			return nil, err
 		}
 	}
-	return view.Links(), nil
+	return machineGraph.Links(), nil
 }
 
 // machineGradients appends the gradients of the wanted inputs, each at its home.
-func (c *compiler) machineGradients(view *frontend.View) error {
+func (c *compiler) machineGradients(machineGraph *frontend.MachineGraph) error {
 	var wanted []kernels.Value
-	for _, w := range view.Wanted {
+	for _, w := range machineGraph.Wanted {
 		if w.Value != kernels.None {
 			wanted = append(wanted, w.Value)
 		}
 	}
-	grads, err := c.gradients(view.Loss, wanted)
+	grads, err := c.gradients(machineGraph.Loss, wanted)
 	if err != nil {
 		return err
 	}
 	missing := &frontend.UnreachedError{Loss: c.graph.Loss.Name()}
-	// Each gradient gets a home, or is added to the contents of its home. Parameters without one
-	// are all reported at once.
-	for _, w := range view.Wanted {
+	// Each gradient gets a home, or is added to the contents of its home. All parameters without a
+	// gradient are reported together.
+	for _, w := range machineGraph.Wanted {
 		if w.Value == kernels.None || grads[w.Value] == kernels.None {
 			missing.Params = append(missing.Params, w.Name)
 			continue
@@ -84,8 +84,8 @@ func (c *compiler) machineGradients(view *frontend.View) error {
 		if !w.Accumulate {
 			grad = home
 		}
-		c.Roots = append(c.Roots, home)
-		view.SetGrad(w, grad, home)
+		c.Needed = append(c.Needed, home)
+		machineGraph.SetGrad(w, grad, home)
 	}
 	if missing.Params != nil {
 		return missing

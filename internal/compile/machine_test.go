@@ -115,7 +115,7 @@ func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) 
 // controls writes the controls of o's update number t, if the program updates.
 func (m *machine) controls(o optim.Optimizer, t int64) {
 	if part, ok := m.homes.Find(ir.Slot, ir.ControlsName); ok {
-		controls := view[float64](m.at(part.Ref))
+		controls := elementsOf[float64](m.at(part.Ref))
 		if err := optim.WriteControls(o, nil, t, controls); err != nil {
 			panic(err)
 		}
@@ -123,8 +123,8 @@ func (m *machine) controls(o optim.Optimizer, t int64) {
 	}
 }
 
-// view returns the bytes as elements, without a copy.
-func view[T any](b []byte) []T {
+// elementsOf returns the bytes as elements, without a copy.
+func elementsOf[T any](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }

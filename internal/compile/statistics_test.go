@@ -91,7 +91,7 @@ func TestRunningStatisticsFollowTheBatchUnlessTheStepStops(t *testing.T) {
 		}
 	}
 	guard, _ := m.homes.Find(ir.Guard, ir.GuardName)
-	view[int32](m.at(guard.Ref))[0] = 7
+	elementsOf[int32](m.at(guard.Ref))[0] = 7
 	before := string(m.region(ir.Statistics))
 	m.run(t)
 	if string(m.region(ir.Statistics)) != before {
@@ -108,7 +108,7 @@ func TestEvaluationNormalizesByRunningStatisticsAndLeavesThem(t *testing.T) {
 	means, _ := m.homes.Find(ir.Statistics, "bn/mean")
 	vars, _ := m.homes.Find(ir.Statistics, "bn/variance")
 	for i := range c {
-		view[float64](m.at(means.Ref))[i], view[float64](m.at(vars.Ref))[i] = float64(i)-1.5, 0.5+float64(i)
+		elementsOf[float64](m.at(means.Ref))[i], elementsOf[float64](m.at(vars.Ref))[i] = float64(i)-1.5, 0.5+float64(i)
 	}
 	before := string(m.region(ir.Statistics))
 	m.run(t)

@@ -105,7 +105,7 @@ func (c *compiler) keepGradients(ps []frontend.Param, grads []kernels.Value) err
 			return err
 		}
 		if !c.cfg.Update.Window.Updates() {
-			c.Roots = append(c.Roots, v)
+			c.Needed = append(c.Needed, v)
 		}
 		grads[p.Value] = v
 	}
@@ -148,7 +148,8 @@ func (c *compiler) assignHome(r arena.Region, owner, name string, v kernels.Valu
 		v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: c.Spec(v).Shape}, v)
 		made = v
 	}
-	c.Values[v].Ref = ref // for readers before the program is placed
+	// MachineGraph.SetGrad needs the address now; package schedule sets it again, from the alias.
+	c.Values[v].Ref = ref
 	val := &c.Values[made]
 	val.Name, val.Owner, val.Ref, val.Home = c.Label, c.Owner, ref, true
 	return v, nil
@@ -220,7 +221,7 @@ func (c *compiler) apply(p frontend.Param, dx, guard, controls, scale kernels.Va
 		}
 	}
 	c.Label, c.Owner = "update "+p.Name, ir.OwnerOf(p.Name)
-	c.Roots = append(c.Roots, c.ApplyAll(c.cfg.Update.Op, c.cfg.Update.Attrs, in...)...)
+	c.Needed = append(c.Needed, c.ApplyAll(c.cfg.Update.Op, c.cfg.Update.Attrs, in...)...)
 	return nil
 }
 
@@ -237,6 +238,6 @@ func (c *compiler) updateStatistics(guard kernels.Value) {
 		name := c.Values[s.Home].Name
 		c.Label, c.Owner, c.Mark = "update "+name, ir.OwnerOf(name), ""
 		now[s.Home] = c.Apply(kernels.RunningStat, s.Attrs, at, s.Batch, guard)
-		c.Roots = append(c.Roots, now[s.Home])
+		c.Needed = append(c.Needed, now[s.Home])
 	}
 }

@@ -75,7 +75,8 @@ func (h *Homes) place(r arena.Region, owner, name string, spec kernels.Spec) (ar
 // Asked returns all results of Place, in order and with repetitions.
 func (h *Homes) Asked() []Part { return h.placed }
 
-// Repeat replays recorded allocations; it returns false, changing nothing, where a place differs.
+// Repeat calls Place for each of asked, which another Homes returned from Asked, so that a cached
+// program fits h. If one would get another place, it undoes all and returns false.
 func (h *Homes) Repeat(asked []Part) bool {
 	// To undo: Place only appends to slices, so the old lengths in a copy of h restore them. Maps
 	// are shared with the copy: the names that were added since are deleted.
@@ -95,7 +96,8 @@ func (h *Homes) Repeat(asked []Part) bool {
 	return true
 }
 
-// Adopt copies another's homes of regions in which h has none yet.
+// Adopt gives h copies of from's homes in regions. h must have none in these regions: they would be
+// lost.
 func (h *Homes) Adopt(from *Homes, regions ...arena.Region) {
 	for _, r := range regions {
 		h.parts[r], h.index[r], h.end[r] = slices.Clone(from.parts[r]), maps.Clone(from.index[r]), from.end[r]

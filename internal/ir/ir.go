@@ -14,8 +14,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// The regions that a program refers to. A program is bound once for each slot; in each binding, Slot
-// and Results are the memory of that slot.
+// The regions that a program refers to. A slot is one of two batch buffers: the host fills one while
+// a step reads the other. A program is bound (its regions given addresses) once for each slot; only
+// the addresses of Slot and Results differ.
 const (
 	Parameters     arena.Region = iota // weights and constants
 	Gradients                          // gradients that are kept until the update
@@ -78,7 +79,7 @@ type Program struct {
 	Batch  int    // rows
 	Values []Value
 	Instrs []Instr
-	Roots  []kernels.Value // values that are needed after the last instruction: results, updates
+	Needed []kernels.Value // values that are needed after the last instruction: results, updates
 
 	Results   []Result   // values that the host reads after a step
 	Constants []Constant // values that are written once, before the first step
@@ -108,8 +109,8 @@ type Recomputation struct {
 }
 
 // Round lists values to drop and recompute for the backward pass, and values to keep as starting
-// points. Both are named as in the program before the first round. Where an earlier round has
-// recomputed a value, this round means that recomputation.
+// points. Both are indices into Values before the first round. If an earlier round recomputed y as
+// y', Dropped y in this round drops y'.
 type Round struct {
 	Dropped []kernels.Value
 	Kept    []kernels.Value
@@ -201,8 +202,8 @@ func (p *Program) Call(i int) (kernels.Call, bool) {
 	}, true
 }
 
-// IsView reports whether in only names bytes that exist already, once its output has been placed as
-// a view.
+// IsView reports whether in runs nothing because its output aliases its operand. It is false until
+// Of of the output is set (schedule.Alias).
 func (p *Program) IsView(in *Instr) bool {
 	if in.Op.View == nil || p.Values[in.Out[0]].Of != in.In[0] {
 		return false

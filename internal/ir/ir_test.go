@@ -28,13 +28,13 @@ func TestAProgramPrintsAsALineForEachHomeAndInstruction(t *testing.T) {
 		Reduce: kernels.Sum, ReduceAttrs: kernels.ReduceAttrs{Axes: []int{1}},
 	}, y)
 	b.Values[z].Of, b.Values[z].Delta = y, 16
-	b.Root(y, z)
+	b.Need(y, z)
 	const want = `%0 = parameters "x0" float32 (4, 5)
 %1 = parameters "x1" float32 (3, 5)
 %2 = parameters "x2" float32 (3)
 %3 = matmul %0 %1 %2 {TransB Bias Act:tanh} float32 (4, 3) @scratch:256 "layer/xw"
 %4 = chain %3 {affine(0){Scale:2}; fill{Type:float32 Value:3}; add(1, 2); sum Axes:[1]} float32 (4) alias %3+16 "layer/y" backward fallback, allocates
-roots %3 %4
+needed %3 %4
 `
 	if got := b.Program.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -96,7 +96,7 @@ func TestTransfersOverlapWithWork(t *testing.T) {
 		for range c.compute {
 			x = b.Op("compute", kernels.Tanh, nil, x)
 		}
-		b.Root(x, b.Op("reader", kernels.Tanh, nil, copied))
+		b.Need(x, b.Op("reader", kernels.Tanh, nil, copied))
 		if got := b.Program.Work().Time; got != c.want {
 			t.Errorf("%d instructions before the reader: got a time of %d, want %d", c.compute, got, c.want)
 		}

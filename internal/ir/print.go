@@ -14,13 +14,13 @@ var regionNames = [Regions]string{
 }
 
 // String returns p as text, for tests and debugging: a line for each home that exists before the
-// first instruction, a line for each instruction, and the roots. Attributes that are zero are left
-// out. "again" marks a recomputation, "after %4" an entry of Follows.
+// first instruction, a line for each instruction, and the needed values. Attributes that are zero
+// are left out. "again" marks a recomputation, "after %4" an entry of Follows.
 //
 //	%0 = parameters "w" float32 (3, 5)
 //	%2 = matmul %1 %0 {TransB} float32 (4, 5) "layer0/xw"
 //	%3 = relu %2 float32 (4, 5) alias %2 @scratch:0 "layer0/y"
-//	roots %3
+//	needed %3
 func (p *Program) String() string {
 	var s strings.Builder
 	made := make([]bool, len(p.Values))
@@ -37,7 +37,7 @@ func (p *Program) String() string {
 	for i := range p.Instrs {
 		p.printInstr(&s, &p.Instrs[i])
 	}
-	fmt.Fprintf(&s, "roots%s\n", values(p.Roots))
+	fmt.Fprintf(&s, "needed%s\n", values(p.Needed))
 	return s.String()
 }
 

@@ -62,7 +62,7 @@ func TestGraphsBecomePrograms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Roots = append(r.Roots, r.values[root])
+			r.Needed = append(r.Needed, r.values[root])
 			got, path := r.Program.String(), filepath.Join("testdata", c.name+".golden")
 			if *rewrite {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {

@@ -10,11 +10,12 @@
 //     and the parameters.
 //   - [Graph.CheckReached] reports parameters without a gradient.
 //   - [Graph.HostGrad] appends the gradient of an op that falls back.
-//   - [Graph.View] lowers a graph for a machine: a program whose user calls gorgonia.Grad and
+//   - [Graph.LowerMachine] lowers a graph for a machine: a program whose user calls gorgonia.Grad and
 //     gorgonia.Read, and reads and writes the values of nodes.
 //
-// A rule lowers a node. It consists of the nodes that it reads and a function that appends
-// instructions to their values. An op gets its rule in one of three ways:
+// A rule lowers a node n. It consists of the nodes that it reads and a function build. build gets the
+// values of these nodes, appends the instructions that compute n from them, and returns n's value.
+// An op gets its rule in one of three ways:
 //
 //  1. An operation computes the op as it is. The operation's file names the op (Op.Gorgonia) and
 //     decodes its attributes (Op.Decode). Nothing is added here.
@@ -143,7 +144,7 @@ func (g *Graph) Forward() (*Forward, error) {
 	if err := g.lower(roots); err != nil {
 		return nil, err
 	}
-	// Output is also a result where Keep has its node.
+	// A program that does not predict still has the result "output" if Keep lists that node.
 	valueOf := func(n *gorgonia.Node) kernels.Value {
 		if n == nil || !slices.Contains(roots, n) {
 			return kernels.None
@@ -214,7 +215,7 @@ func (g *Graph) scalarLoss() (kernels.Value, error) {
 	return v, nil
 }
 
-// frozen reports whether training keeps the parameter, or statistic, of that name.
+// frozen reports whether training leaves the parameter, or statistic, of that name unchanged.
 func (g *Graph) frozen(name string) bool { return g.Frozen != nil && g.Frozen(name) }
 
 func (g *Graph) isInput(n *gorgonia.Node) bool { _, ok := g.Inputs[n]; return ok }

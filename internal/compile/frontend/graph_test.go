@@ -142,7 +142,7 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 	var into gorgonia.Value
 	gorgonia.Read(norm, &into)
 	b := ir.NewBuilder(&ir.Program{}, &ir.Homes{})
-	v, err := New(b, Model{Graph: d.Graph}, Options{Training: true, Machine: true}).View()
+	v, err := New(b, Model{Graph: d.Graph}, Options{Training: true, Machine: true}).LowerMachine()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestAGraphThatIsDifferentiatedTwiceIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := New(ir.NewBuilder(&ir.Program{}, &ir.Homes{}), Model{Graph: d.Graph}, Options{Training: true, Machine: true}).View()
+	_, err := New(ir.NewBuilder(&ir.Program{}, &ir.Homes{}), Model{Graph: d.Graph}, Options{Training: true, Machine: true}).LowerMachine()
 	if !errors.Is(err, ErrLosses) {
 		t.Errorf("got %v, want ErrLosses", err)
 	}

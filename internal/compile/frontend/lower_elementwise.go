@@ -87,7 +87,9 @@ func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	return &rule{in: gorgonia.Nodes{a.node, b.node}, build: func(v []kernels.Value) (kernels.Value, error) {
 		x, y := r.alignTo(v[0], a.shape, out), r.alignTo(v[1], b.shape, out)
 		z := r.Apply(op, nil, x, y)
-		if r.Spec(z).Shape.Elems() < out.Elems() { // Gorgonia repeats both along one axis
+		// The graph repeats both operands along the same axis, and unrepeat has removed both repeats:
+		// repeat the result.
+		if r.Spec(z).Shape.Elems() < out.Elems() {
 			z = r.Apply(kernels.Broadcast, kernels.BroadcastAttrs{Shape: out}, z)
 		}
 		return z, nil

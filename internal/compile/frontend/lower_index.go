@@ -22,8 +22,8 @@ func lowerByIndices(r *reader, n *gorgonia.Node) (*rule, error) {
 }
 
 // gather returns the rule of a node that selects rows of its first operand by the indices in its
-// second. An index out of range gives a row of zeros, and its position in the status word, so that
-// the step updates nothing.
+// second. An index out of range gives a row of zeros and sets the status word to a code for this
+// node (see ir.FirstIndices), so that the step updates nothing.
 func (r *reader) gather(n *gorgonia.Node) *rule {
 	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
 		index := r.reshape(v[1], kernels.Shape{r.Spec(v[1]).Shape.Elems()})

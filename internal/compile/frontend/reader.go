@@ -19,8 +19,8 @@ type reader struct {
 	values    map[*gorgonia.Node]kernels.Value // of lowered nodes; while read runs, None marks a node with an error
 	scalars   map[*gorgonia.Node]scalarConst   // scalars that have been evaluated, constant or not
 	readInput func(n *gorgonia.Node) (kernels.Value, error)
-	// label is the label of all instructions where nodes have generated names; empty: each has its
-	// node's.
+	// label replaces the nodes' names in the small graph of a fallback's gradient, where Gorgonia
+	// generates names; empty: each instruction has its node's name.
 	label string
 	// runAfter is an additional operand of fallbacks: the value of an op that keeps state for its
 	// gradient. None: there is none.
@@ -29,17 +29,19 @@ type reader struct {
 	errs     []error
 }
 
-// rule lowers a node: build appends instructions to the values of the nodes in, and returns the
-// node's value. The rule of x + y has the nodes x and y, and a build that applies one addition.
+// rule lowers a node n: build gets the values of the nodes in, appends the instructions that compute
+// n from them, and returns n's value. The rule of x + y has the nodes x and y, and a build that
+// applies one addition.
 type rule struct {
 	in    gorgonia.Nodes
 	build func(in []kernels.Value) (kernels.Value, error)
 }
 
 // read lowers the roots and the nodes that they need, in the order of their ids: the order in which
-// the user made them. It is close to the order in which a person would run them. Depth first, the
-// operands of late steps would all come at the start, and their gradients at the end. Errors are
-// appended to r.errs; nodes that need a node with an error are left out.
+// the user made them. It is close to the order in which a person would run them. In depth-first
+// order, operands that only later layers or time steps need can come first; they would stay live for
+// long, and their gradients would come last. Errors are appended to r.errs; nodes that need a node
+// with an error are left out.
 func (r *reader) read(roots gorgonia.Nodes) {
 	r.scalars = make(map[*gorgonia.Node]scalarConst)
 	rules, order := r.collect(roots)

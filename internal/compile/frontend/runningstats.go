@@ -104,8 +104,8 @@ func tensorOf(s kernels.Spec, b []byte) kernels.Tensor {
 	return t
 }
 
-// hostStatistics returns the running statistics of a machine's batch normalization: fixed, the
-// values that it normalizes by; otherwise the attribute of the instruction that updates them.
+// hostStatistics returns the running statistics of a machine's batch normalization. If fixed, they
+// are values to normalize by; otherwise the attribute of the Host instruction that updates them.
 func (r *reader) hostStatistics(n *gorgonia.Node, spec kernels.Spec, fixed bool,
 	mean, variance func() gorgonia.Value) runningStats {
 	if fixed {

@@ -14,8 +14,8 @@ import (
 // The only code of the package that converts between bytes and elements in place. Gorgonia's values
 // share the program's memory where they can.
 
-// view returns the bytes as elements, without a copy. Operands are aligned to arena.Align.
-func view[T any](b []byte) []T {
+// elementsOf returns the bytes as elements, without a copy. Operands are aligned to arena.Align.
+func elementsOf[T any](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }
@@ -31,15 +31,15 @@ func bytesOf[T any](s []T) []byte {
 func (d nodeType) wrap(b []byte) gorgonia.Value {
 	switch d.dtype {
 	case tensor.Float64:
-		return wrap(view[float64](b), d, gorgonia.NewF64)
+		return wrap(elementsOf[float64](b), d, gorgonia.NewF64)
 	case tensor.Float32:
-		return wrap(view[float32](b), d, gorgonia.NewF32)
+		return wrap(elementsOf[float32](b), d, gorgonia.NewF32)
 	case tensor.Int:
-		return wrap(view[int](b), d, gorgonia.NewI)
+		return wrap(elementsOf[int](b), d, gorgonia.NewI)
 	case tensor.Int64:
-		return wrap(view[int64](b), d, gorgonia.NewI64)
+		return wrap(elementsOf[int64](b), d, gorgonia.NewI64)
 	case tensor.Int32:
-		return wrap(view[int32](b), d, gorgonia.NewI32)
+		return wrap(elementsOf[int32](b), d, gorgonia.NewI32)
 	case tensor.Uint8:
 		return wrap(b, d, gorgonia.NewU8)
 	}

@@ -9,11 +9,11 @@ import (
 // normalization then recomputes, with the arithmetic of the forward pass, which elements the ReLU
 // passed, and the ReLU's result need not stay live for its own gradient.
 //
-//	y, mean, dev = batchNorm x               z, mean, dev = batchNorm{ReLU} x
-//	z = relu y                       ──►     …
-//	…                                        dx = batchNormGrad{ReLU} x mean dev dz
+//	y, mean, variance = batchNorm x γ β                z, mean, variance = batchNorm{ReLU} x γ β
+//	z = relu y                                 ──►     …
+//	…                                                  dx = batchNormGrad{ReLU} x γ β mean variance dz
 //	dy = reluGrad z dz
-//	dx = batchNormGrad x mean dev dy
+//	dx = batchNormGrad x γ β mean variance dy
 //
 // It applies where nothing else reads y or dy. The bits are the same.
 func FuseBatchNormReLU(p *ir.Program) {
@@ -36,7 +36,7 @@ func FuseBatchNormReLU(p *ir.Program) {
 		fused[in.Out[0]] = true
 	}
 	for i := range p.Instrs {
-		in := &p.Instrs[i]
+		in := &p.Instrs[i] // of BatchNormGrad, operands: 0 x, 1 γ, 2 β, 3 mean, 4 variance, 5 dy
 		if in.Op != kernels.BatchNormGrad || !u.private(in.In[5]) {
 			continue
 		}

@@ -33,7 +33,7 @@ func ladders(b *irtest.Builder) map[string]kernels.Value {
 func TestChainsStayWithinTheirLimits(t *testing.T) {
 	for _, name := range []string{"left", "right", "tree"} {
 		b := irtest.New(t)
-		b.Root(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, ladders(b)[name]))
+		b.Need(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, ladders(b)[name]))
 		Prune(b.Program)
 		Fuse(b.Program)
 		chains := 0

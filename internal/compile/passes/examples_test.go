@@ -10,12 +10,12 @@ import (
 var foldExamples = []irtest.Example{
 	{Name: "arithmetic of constants", Build: func(b *irtest.Builder) {
 		sum := b.Apply(kernels.Mul, nil, b.Fill(2, 3), b.Fill(3, 3))
-		b.Root(b.Apply(kernels.Add, nil, b.X(3), b.Apply(kernels.Neg, nil, sum)))
+		b.Need(b.Apply(kernels.Add, nil, b.X(3), b.Apply(kernels.Neg, nil, sum)))
 	}},
 	{Name: "a scale and a shift round twice: they stay", Build: func(b *irtest.Builder) {
-		b.Root(b.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 3, Shift: 0.1}, b.Fill(0.1, 3)))
+		b.Need(b.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 3, Shift: 0.1}, b.Fill(0.1, 3)))
 	}},
-	{Name: "tanh is not correctly rounded: it stays", Build: func(b *irtest.Builder) { b.Root(b.Apply(kernels.Tanh, nil, b.Fill(1, 3))) }},
+	{Name: "tanh is not correctly rounded: it stays", Build: func(b *irtest.Builder) { b.Need(b.Apply(kernels.Tanh, nil, b.Fill(1, 3))) }},
 }
 
 var identityExamples = []irtest.Example{
@@ -23,19 +23,19 @@ var identityExamples = []irtest.Example{
 		x := b.Apply(kernels.Tanh, nil, b.X(3))
 		x = b.Apply(kernels.Mul, nil, b.Fill(1, 3), x)
 		x = b.Apply(kernels.Div, nil, b.Apply(kernels.Mul, nil, x, b.Fill(1)), b.Fill(1))
-		b.Root(x, b.Apply(kernels.Neg, nil, x))
+		b.Need(x, b.Apply(kernels.Neg, nil, x))
 	}},
 	{Name: "1 / x, and a product with 2: they stay", Build: func(b *irtest.Builder) {
 		x := b.Apply(kernels.Tanh, nil, b.X(3))
-		b.Root(b.Apply(kernels.Div, nil, b.Fill(1), x), b.Apply(kernels.Mul, nil, x, b.Fill(2)))
+		b.Need(b.Apply(kernels.Div, nil, b.Fill(1), x), b.Apply(kernels.Mul, nil, x, b.Fill(2)))
 	}},
 	{Name: "a product that repeats its operand: it stays", Build: func(b *irtest.Builder) {
-		b.Root(b.Apply(kernels.Mul, nil, b.Fill(1, 4, 3), b.Apply(kernels.Tanh, nil, b.X(3))))
+		b.Need(b.Apply(kernels.Mul, nil, b.Fill(1, 4, 3), b.Apply(kernels.Tanh, nil, b.X(3))))
 	}},
 	{Name: "copies of a weight that an update changes, or of its view: they stay", Build: func(b *irtest.Builder) {
 		w := b.X(3)
 		view := b.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{3, 1}}, w)
-		b.Root(b.Apply(kernels.Mul, nil, w, b.Fill(1)), b.Apply(kernels.Mul, nil, view, b.Fill(1)))
+		b.Need(b.Apply(kernels.Mul, nil, w, b.Fill(1)), b.Apply(kernels.Mul, nil, view, b.Fill(1)))
 	}},
 }
 
@@ -43,17 +43,17 @@ var mergeExamples = []irtest.Example{
 	{Name: "equal instructions, and those that are equal once these are one", Build: func(b *irtest.Builder) {
 		x := b.X(3)
 		square := func() kernels.Value { return b.Apply(kernels.Square, nil, b.Apply(kernels.Tanh, nil, x)) }
-		b.Root(b.Apply(kernels.Add, nil, square(), square()))
+		b.Need(b.Apply(kernels.Add, nil, square(), square()))
 	}},
 	{Name: "other attributes", Build: func(b *irtest.Builder) {
 		x := b.X(3, 4)
 		sum := func(axis int) kernels.Value { return b.Apply(kernels.Sum, kernels.ReduceAttrs{Axes: []int{axis}}, x) }
-		b.Root(sum(0), sum(1), sum(0))
+		b.Need(sum(0), sum(1), sum(0))
 	}},
 	{Name: "checks have an effect", Build: func(b *irtest.Builder) {
 		x, guard := b.X(3), b.HomeOf(ir.Guard, "guard", arena.Int32, 4)
 		a := kernels.CheckFiniteAttrs{Code: 1}
-		b.Root(b.Apply(kernels.CheckFinite, a, x, guard), b.Apply(kernels.CheckFinite, a, x, guard))
+		b.Need(b.Apply(kernels.CheckFinite, a, x, guard), b.Apply(kernels.CheckFinite, a, x, guard))
 	}},
 }
 
@@ -61,7 +61,7 @@ var pruneExamples = []irtest.Example{
 	{Name: "what no root needs", Build: func(b *irtest.Builder) {
 		x := b.X(3)
 		b.Apply(kernels.Square, nil, b.Apply(kernels.Tanh, nil, x))
-		b.Root(b.Apply(kernels.Neg, nil, x))
+		b.Need(b.Apply(kernels.Neg, nil, x))
 	}},
 }
 
@@ -73,12 +73,12 @@ func field(b *irtest.Builder, typ arena.DType) kernels.Value {
 var redecodeExamples = []irtest.Example{
 	{Name: "two readers of bytes", Build: func(b *irtest.Builder) {
 		x := field(b, arena.Uint8)
-		b.Root(b.Apply(kernels.Tanh, nil, x), b.Apply(kernels.Neg, nil, x))
+		b.Need(b.Apply(kernels.Tanh, nil, x), b.Apply(kernels.Neg, nil, x))
 	}},
-	{Name: "one reader", Build: func(b *irtest.Builder) { b.Root(b.Apply(kernels.Tanh, nil, field(b, arena.Uint8))) }},
+	{Name: "one reader", Build: func(b *irtest.Builder) { b.Need(b.Apply(kernels.Tanh, nil, field(b, arena.Uint8))) }},
 	{Name: "as large as stored", Build: func(b *irtest.Builder) {
 		x := field(b, arena.Int32)
-		b.Root(b.Apply(kernels.Tanh, nil, x), b.Apply(kernels.Neg, nil, x))
+		b.Need(b.Apply(kernels.Tanh, nil, x), b.Apply(kernels.Neg, nil, x))
 	}},
 }
 
@@ -88,7 +88,7 @@ func pooled(b *irtest.Builder, grad *kernels.Op, attrs any, stride int) {
 	a := kernels.PoolAttrs{Kernel: [2]int{2, 2}, Stride: [2]int{stride, stride}}
 	pool := b.Ops("pool", kernels.MaxPool, a, y)
 	dy := b.Op("dpool", kernels.MaxPoolGrad, kernels.PoolGradAttrs{PoolAttrs: a, Size: [2]int{4, 4}}, pool[1], dp)
-	b.Root(pool[0], b.Op("drelu", grad, attrs, y, dy))
+	b.Need(pool[0], b.Op("drelu", grad, attrs, y, dy))
 }
 
 var poolExamples = []irtest.Example{
@@ -106,10 +106,10 @@ func normalized(b *irtest.Builder, read bool) {
 	norm := b.Ops("norm", kernels.BatchNorm, a, x, gamma, b.X(3))
 	z := b.Op("relu", kernels.ReLU, nil, norm[0])
 	dy := b.Op("drelu", kernels.ReLUGrad, nil, z, dz)
-	b.Root(z)
-	b.Root(b.Ops("dnorm", kernels.BatchNormGrad, a, x, gamma, b.X(3), norm[1], norm[2], dy)...)
+	b.Need(z)
+	b.Need(b.Ops("dnorm", kernels.BatchNormGrad, a, x, gamma, b.X(3), norm[1], norm[2], dy)...)
 	if read {
-		b.Root(b.Op("reader", kernels.Neg, nil, norm[0]))
+		b.Need(b.Op("reader", kernels.Neg, nil, norm[0]))
 	}
 }
 
@@ -127,19 +127,19 @@ func weightGrad(b *irtest.Builder, label string) kernels.Value {
 var sumExamples = []irtest.Example{
 	{Name: "a gradient of steps before", Build: func(b *irtest.Builder) {
 		before := b.HomeOf(ir.Gradients, "dw", arena.Float32, 3, 5)
-		b.Root(b.Op("sum", kernels.Add, nil, before, weightGrad(b, "dw")))
+		b.Need(b.Op("sum", kernels.Add, nil, before, weightGrad(b, "dw")))
 	}},
 	{Name: "two products: the later one accumulates", Build: func(b *irtest.Builder) {
 		first, second := weightGrad(b, "first"), weightGrad(b, "second")
-		b.Root(b.Op("sum", kernels.Add, nil, second, first))
+		b.Need(b.Op("sum", kernels.Add, nil, second, first))
 	}},
 	{Name: "an addend that is made later", Build: func(b *irtest.Builder) {
 		product := weightGrad(b, "dw")
-		b.Root(b.Op("sum", kernels.Add, nil, product, b.Op("later", kernels.Neg, nil, b.X(3, 5))))
+		b.Need(b.Op("sum", kernels.Add, nil, product, b.Op("later", kernels.Neg, nil, b.X(3, 5))))
 	}},
 	{Name: "a product with another reader: it stays", Build: func(b *irtest.Builder) {
 		product := weightGrad(b, "dw")
-		b.Root(product, b.Apply(kernels.Add, nil, b.X(3, 5), product))
+		b.Need(product, b.Apply(kernels.Add, nil, b.X(3, 5), product))
 	}},
 }
 
@@ -150,36 +150,36 @@ func dense(b *irtest.Builder, bias ...int) kernels.Value {
 }
 
 var fuseExamples = []irtest.Example{
-	{Name: "a bias and an activation", Build: func(b *irtest.Builder) { b.Root(dense(b, 5)) }},
-	{Name: "a bias of one row", Build: func(b *irtest.Builder) { b.Root(dense(b, 1, 5)) }},
-	{Name: "a matrix is no bias", Build: func(b *irtest.Builder) { b.Root(dense(b, 4, 5)) }},
+	{Name: "a bias and an activation", Build: func(b *irtest.Builder) { b.Need(dense(b, 5)) }},
+	{Name: "a bias of one row", Build: func(b *irtest.Builder) { b.Need(dense(b, 1, 5)) }},
+	{Name: "a matrix is no bias", Build: func(b *irtest.Builder) { b.Need(dense(b, 4, 5)) }},
 	{Name: "a convolution's bias", Build: func(b *irtest.Builder) {
 		a := kernels.ConvAttrs{Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1}
 		y := b.Op("conv", kernels.Conv, a, b.X(1, 2, 4, 4), b.X(3, 2, 3, 3))
-		b.Root(b.Op("relu", kernels.ReLU, nil, b.Op("sum", kernels.Add, nil, y, b.X(1, 3, 1, 1))))
+		b.Need(b.Op("relu", kernels.ReLU, nil, b.Op("sum", kernels.Add, nil, y, b.X(1, 3, 1, 1))))
 	}},
 	{Name: "a product that something else reads", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5))
-		b.Root(y, b.Op("relu", kernels.ReLU, nil, y))
+		b.Need(y, b.Op("relu", kernels.ReLU, nil, y))
 	}},
 	{Name: "a product with two readers", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5))
-		b.Root(b.Op("tanh", kernels.Tanh, nil, y), b.Op("relu", kernels.ReLU, nil, y))
+		b.Need(b.Op("tanh", kernels.Tanh, nil, y), b.Op("relu", kernels.ReLU, nil, y))
 	}},
 	{Name: "the second of two activations stays", Build: func(b *irtest.Builder) {
-		b.Root(b.Op("relu", kernels.ReLU, nil, dense(b, 5)))
+		b.Need(b.Op("relu", kernels.ReLU, nil, dense(b, 5)))
 	}},
 	{Name: "a product that accumulates has no epilogue", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{Add: true}, b.X(1, 3), b.X(3, 5), b.X(1, 5))
-		b.Root(b.Op("sum", kernels.Add, nil, y, b.X(5)))
+		b.Need(b.Op("sum", kernels.Add, nil, y, b.X(5)))
 	}},
 	{Name: "a chain with a constant", Build: func(b *irtest.Builder) {
 		y := b.Op("product", kernels.Mul, nil, b.X(4, 5), b.X(5))
 		y = b.Op("tanh", kernels.Tanh, nil, y)
-		b.Root(b.Op("sum", kernels.Add, nil, y, b.Fill(2)))
+		b.Need(b.Op("sum", kernels.Add, nil, y, b.Fill(2)))
 	}},
 	{Name: "other shapes do not join", Build: func(b *irtest.Builder) {
-		b.Root(b.Op("sum", kernels.Add, nil, b.X(4, 5), b.Op("tanh", kernels.Tanh, nil, b.X(5))))
+		b.Need(b.Op("sum", kernels.Add, nil, b.X(4, 5), b.Op("tanh", kernels.Tanh, nil, b.X(5))))
 	}},
 }
 
@@ -190,18 +190,18 @@ func reduced(b *irtest.Builder, axes ...int) kernels.Value {
 }
 
 var reduceExamples = []irtest.Example{
-	{Name: "an operation on its own", Build: func(b *irtest.Builder) { b.Root(reduced(b, 0)) }},
+	{Name: "an operation on its own", Build: func(b *irtest.Builder) { b.Need(reduced(b, 0)) }},
 	{Name: "a chain", Build: func(b *irtest.Builder) {
 		y := b.Apply(kernels.Tanh, nil, b.Apply(kernels.Sub, nil, b.X(4, 5), b.X(5)))
-		b.Root(b.Apply(kernels.Mean, kernels.ReduceAttrs{}, y))
+		b.Need(b.Apply(kernels.Mean, kernels.ReduceAttrs{}, y))
 		Fuse(b.Program)
 	}},
 	{Name: "a reduction of one element", Build: func(b *irtest.Builder) {
-		b.Root(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, b.Apply(kernels.Tanh, nil, b.X(1))))
+		b.Need(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, b.Apply(kernels.Tanh, nil, b.X(1))))
 	}},
 	{Name: "a value with another reader", Build: func(b *irtest.Builder) {
 		y := b.Apply(kernels.Tanh, nil, b.X(4, 5))
-		b.Root(y, b.Apply(kernels.Sum, kernels.ReduceAttrs{}, y))
+		b.Need(y, b.Apply(kernels.Sum, kernels.ReduceAttrs{}, y))
 	}},
 }
 
@@ -210,7 +210,7 @@ var half = Precision{Type: arena.BFloat16, Float32: []string{"exact"}}
 var roundExamples = []irtest.Example{
 	{Name: "products, not those of layers in float32", Build: func(b *irtest.Builder) {
 		for _, b.Owner = range []string{"", "exact"} {
-			b.Root(b.Apply(kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5)))
+			b.Need(b.Apply(kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5)))
 		}
 	}},
 }
@@ -226,8 +226,8 @@ func twoLayers(b *irtest.Builder, last *kernels.Op) {
 	ta, tb := a, a
 	ta.TransA, tb.TransB = true, true
 	dh := b.Op("dh", kernels.MatMul, tb, dy, w2)
-	b.Root(z, b.Op("dw2", kernels.MatMul, ta, h, dy))
-	b.Root(b.Op("dw1", kernels.MatMul, ta, x, b.Op("dxw", kernels.TanhGrad, nil, h, dh)))
+	b.Need(z, b.Op("dw2", kernels.MatMul, ta, h, dy))
+	b.Need(b.Op("dw1", kernels.MatMul, ta, x, b.Op("dxw", kernels.TanhGrad, nil, h, dh)))
 }
 
 var narrowExamples = []irtest.Example{
@@ -235,7 +235,7 @@ var narrowExamples = []irtest.Example{
 	{Name: "a single activation stays", Build: func(b *irtest.Builder) {
 		h := b.Op("h", kernels.Tanh, nil, b.X(8, 4))
 		b.Backward = true
-		b.Root(b.Op("dh", kernels.TanhGrad, nil, h, b.X(8, 4)))
+		b.Need(b.Op("dh", kernels.TanhGrad, nil, h, b.X(8, 4)))
 	}},
 }
 
@@ -247,8 +247,8 @@ func update(b *irtest.Builder, rows, cols int) {
 	b.Backward = true
 	dw := b.Op("dw", kernels.MatMul, kernels.MatMulAttrs{TransA: true}, b.X(8, rows), b.X(8, cols))
 	guard = b.Op("check dw", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient}, dw, guard)
-	b.Root(b.Ops("update w", kernels.SGD, kernels.SGDAttrs{}, w, dw, guard, controls)...)
-	b.Root(guard)
+	b.Need(b.Ops("update w", kernels.SGD, kernels.SGDAttrs{}, w, dw, guard, controls)...)
+	b.Need(guard)
 }
 
 var slicesExamples = []irtest.Example{
@@ -263,7 +263,7 @@ var offloadExamples = []irtest.Example{
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, x, w)
 		b.Backward = true
 		dw := b.Op("dw", kernels.MatMul, kernels.MatMulAttrs{TransA: true}, x, y)
-		b.Root(b.Ops("update w", kernels.SGD, kernels.SGDAttrs{}, w, dw, guard, controls)...)
+		b.Need(b.Ops("update w", kernels.SGD, kernels.SGDAttrs{}, w, dw, guard, controls)...)
 	}},
 	{Name: "no home in host memory", Build: func(b *irtest.Builder) { update(b, 3, 5) }},
 }

@@ -6,9 +6,9 @@ import (
 )
 
 // Fold computes operations on constants at compile time: an instruction whose operands are all
-// constants (kernels.Fill) becomes one. It folds shapes and the operations that IEEE 754 rounds
-// correctly, so that the bits are those of every device, and leaves results with a home as they
-// are.
+// constants (kernels.Fill) becomes one. It folds reshapes, broadcasts, and the arithmetic that
+// IEEE 754 rounds correctly, so that the bits are those of every device. Results with a home stay as
+// they are.
 //
 //	a = fill 2            a = fill 2
 //	b = fill 3     ──►    b = fill 3

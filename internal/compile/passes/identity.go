@@ -37,7 +37,7 @@ func Identity(p *ir.Program) {
 		same[in.Out[0]], gone[i] = x, true
 	}
 	remove(p, gone)
-	substitute(p.Roots, same)
+	substitute(p.Needed, same)
 	for i, r := range p.Results {
 		p.Results[i].Value = same[r.Value]
 	}

@@ -50,7 +50,7 @@ func Merge(p *ir.Program) {
 		kept = append(kept, in)
 	}
 	p.Instrs = kept
-	substitute(p.Roots, same)
+	substitute(p.Needed, same)
 	for i, r := range p.Results {
 		p.Results[i].Value = same[r.Value]
 	}

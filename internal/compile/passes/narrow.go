@@ -135,8 +135,9 @@ func (n *narrower) unreshaped(v kernels.Value) kernels.Value {
 
 // kept returns the values that may wait in 16 bits, in the order in which they are made: float32
 // values of scratch, of two dimensions or more, that the forward pass makes and the backward pass
-// reads, without those that it needs exactly. Inputs are not among them: Redecode has replaced a
-// decoded field by its stored form, and rows gathered from resident data have that form.
+// reads, without those that it needs exactly. Inputs are not among them: a field waits in its
+// storage type and is decoded again for each reader (Redecode), and rows that were gathered from
+// resident data wait as they are.
 //
 // Invariant: the batch size decides nothing, so that a smaller batch has the same instructions.
 func (n *narrower) kept() []kernels.Value {

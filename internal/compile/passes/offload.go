@@ -9,11 +9,13 @@ import (
 )
 
 // An update of offloaded values is cut into parts, each of which is copied, changed and written
-// back on its own. Where the rule treats every element, or block of elements, by itself, a part is
-// some of the elements.
+// back on its own. If the optimizer treats each element (or each block of kernels.Block8) alone, a
+// part is a range of elements; for any other optimizer the update is one part.
 const (
-	leastPart = 256 << 10      // bytes of a part: shorter transfers take longer to begin than to run
-	mostParts = 16             // of an update, so that scratch holds at most an eighth of the values that it changes
+	leastPart = 256 << 10 // bytes of a part: shorter transfers take longer to begin than to run
+	// mostParts is the most parts of an update. With 16, the two that are in scratch at once are an
+	// eighth of the values that it changes; smaller updates have fewer parts.
+	mostParts = 16
 	partStep  = kernels.Block8 // all parts but the last have a multiple of these elements: whole blocks, and cache lines
 )
 
@@ -29,9 +31,10 @@ const (
 //	                                 w', m' = update w' m' dw
 //	                                 writeback w', m' to w, m
 //
-// The scheduler decides where transfers stand. Slices of rows that an update changes are views of
-// the home. update is the optimizer's operation; where views is false, an update is not cut. It
-// changes nothing where no home is in host memory.
+// The scheduler decides where transfers stand. Rows that pass Slices cut from an offloaded parameter
+// stay views of host memory: only their update copies them. update is the optimizer's operation;
+// where views is false, an update is not cut. Offload changes nothing where no home is in host
+// memory.
 func Offload(p *ir.Program, update *kernels.Op, views bool) {
 	o := offloader{Builder: ir.NewBuilder(p, nil), update: update, views: views,
 		offloaded: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value)}
@@ -106,7 +109,7 @@ func (o *offloader) updateParts(in ir.Instr) {
 		return
 	}
 	o.Owner, o.Backward = in.Owner, true
-	o.Roots = slices.DeleteFunc(o.Roots, func(v kernels.Value) bool { return slices.Contains(in.Out, v) })
+	o.Needed = slices.DeleteFunc(o.Needed, func(v kernels.Value) bool { return slices.Contains(in.Out, v) })
 	name := strings.TrimPrefix(in.Label, "update ")
 	for _, homes := range o.parts(&in, moved) {
 		operands := slices.Clone(homes)
@@ -122,7 +125,7 @@ func (o *offloader) updateParts(in ir.Instr) {
 				out[i] = o.Apply(kernels.Writeback, nil, out[i], homes[k])
 			}
 		}
-		o.Roots = append(o.Roots, out...)
+		o.Needed = append(o.Needed, out...)
 	}
 }
 
@@ -143,7 +146,9 @@ func (o *offloader) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 	flat := slices.Clone(in.In)
 	cut := append(slices.Clone(in.Op.UpdatesFor(in.Attrs)), 1) // and the gradient
 	for _, k := range cut {
-		if o.Spec(in.In[k]).Shape.Equal(param) { // others have a row for each block
+		// States of another shape (Adam8's) have one row for each kernels.Block8 elements of the
+		// parameter.
+		if o.Spec(in.In[k]).Shape.Equal(param) {
 			flat[k] = o.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{elems}}, in.In[k])
 		}
 	}

@@ -19,12 +19,12 @@ type uses struct {
 	maker      []int32 // instruction that makes it, -1 for homes
 	readCount  []int32 // number of operands that read it; x·x reads x twice
 	lastReader []int32 // the last instruction that reads it
-	root       []bool  // it must exist after the step
+	needed     []bool  // it must exist after the step
 }
 
 func usesOf(p *ir.Program) uses {
 	n := len(p.Values)
-	u := uses{p: p, maker: make([]int32, n), readCount: make([]int32, n), lastReader: make([]int32, n), root: make([]bool, n)}
+	u := uses{p: p, maker: make([]int32, n), readCount: make([]int32, n), lastReader: make([]int32, n), needed: make([]bool, n)}
 	for i := range u.maker {
 		u.maker[i] = -1
 	}
@@ -37,8 +37,8 @@ func usesOf(p *ir.Program) uses {
 			u.maker[o] = int32(i)
 		}
 	}
-	for _, v := range p.Roots {
-		u.root[v] = true
+	for _, v := range p.Needed {
+		u.needed[v] = true
 	}
 	return u
 }
@@ -46,7 +46,7 @@ func usesOf(p *ir.Program) uses {
 // private reports whether v is a value of scratch with one reader: a pass may fuse its maker into
 // its reader.
 func (u uses) private(v kernels.Value) bool {
-	return u.readCount[v] == 1 && !u.root[v] && !u.p.Values[v].Home && u.maker[v] >= 0
+	return u.readCount[v] == 1 && !u.needed[v] && !u.p.Values[v].Home && u.maker[v] >= 0
 }
 
 // next returns the only reader of v, or -1.
@@ -57,11 +57,11 @@ func (u uses) next(v kernels.Value) int {
 	return int(u.lastReader[v])
 }
 
-// Prune removes instructions whose results are not needed: neither a root nor an operand of an
+// Prune removes instructions whose results are not needed: neither in p.Needed nor an operand of an
 // instruction that stays.
 func Prune(p *ir.Program) {
 	live := make([]bool, len(p.Values))
-	for _, v := range p.Roots {
+	for _, v := range p.Needed {
 		live[v] = true
 	}
 	gone := make([]bool, len(p.Instrs))

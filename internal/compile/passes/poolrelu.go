@@ -12,10 +12,9 @@ import (
 //	dy = maxPoolGrad index dp              ──►    dq = reluGrad p dp
 //	dx = reluGrad y dy                            dx = maxPoolGrad index dq
 //
-// The bits are the same. Where pooling routes a gradient, y equals p: both sides pass the same
-// gradients and add them up in the same order. Everywhere else both sides are +0, also for NaN,
-// which is not above 0. A leaky ReLU multiplies, and rounds a sum and its terms differently: its
-// windows must not overlap.
+// The bits are the same. At each maximum y = p, so old and new code pass the same gradients and add
+// them in the same order; elsewhere both give +0, also for NaN, which is not above 0. A leaky ReLU
+// would round a sum of overlapping windows differently, so with it pooling windows must not overlap.
 func PoolReLUGrad(p *ir.Program) {
 	u := usesOf(p)
 	for i := range p.Instrs {

@@ -21,7 +21,7 @@ func Redecode(p *ir.Program) {
 	u := usesOf(p)
 	var out []ir.Instr
 	for _, in := range p.Instrs {
-		if in.Op == kernels.Decode && enlarges(p, &in) && u.readCount[in.Out[0]] > 1 && !u.root[in.Out[0]] {
+		if in.Op == kernels.Decode && enlarges(p, &in) && u.readCount[in.Out[0]] > 1 && !u.needed[in.Out[0]] {
 			decoded[in.Out[0]] = in
 			continue
 		}

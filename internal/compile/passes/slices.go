@@ -24,10 +24,10 @@ const (
 //	update w dw                       check dw
 //	                                  update w[r] dw
 //
-// It needs views, and an update whose every operand in place has the rows of the parameter. A
-// gradient gets the fewest slices for which it does not set the peak: see sliceCounts. If all
-// slices together do not lower the peak of a trial schedule, p stays as it is. A program that is
-// compiled like another one has its number of slices. update is the optimizer's operation.
+// It needs views, and an update that overwrites only operands of the parameter's shape. A gradient
+// gets the fewest slices for which it does not set the peak: see sliceCounts. If all slices together
+// do not lower the peak of a trial schedule, p stays as it is. Where o.Like is set, each gradient
+// gets as many slices as in o.Like. update is the optimizer's operation.
 func Slices(p *ir.Program, update *kernels.Op, o schedule.Options) {
 	found := sliceables(p, update)
 	if len(found) == 0 {
@@ -44,7 +44,7 @@ func Slices(p *ir.Program, update *kernels.Op, o schedule.Options) {
 		return
 	}
 	whole, cut := schedule.Trial(p, o), p.Clone()
-	cut.Roots = slices.Clone(p.Roots)
+	cut.Needed = slices.Clone(p.Needed)
 	cutAll(cut, found, sliceCounts(p, found, whole, o.Device))
 	if schedule.Peak(schedule.Trial(cut, o), o.Device) < schedule.Peak(whole, o.Device) {
 		*p = *cut
@@ -66,13 +66,15 @@ func sliceables(p *ir.Program, update *kernels.Op) []sliceable {
 	u := usesOf(p)
 	var found []sliceable
 	for i := 1; i < len(p.Instrs); i++ {
+		// Operands of an update: parameter, gradient, status word, controls, then scale and states. Of
+		// a check: gradient, status word.
 		check, apply := &p.Instrs[i-1], &p.Instrs[i]
 		if apply.Op != update || check.Op != kernels.CheckFinite || len(apply.In) < 4 ||
 			check.In[0] != apply.In[1] || check.Out[0] != apply.In[2] {
 			continue
 		}
 		g := apply.In[1]
-		if u.maker[g] < 0 || u.readCount[g] != 2 || u.root[g] || p.Values[g].Home ||
+		if u.maker[g] < 0 || u.readCount[g] != 2 || u.needed[g] || p.Values[g].Home ||
 			slices.ContainsFunc(apply.In[3:], func(v kernels.Value) bool { return !p.Values[v].Home }) {
 			continue
 		}
@@ -191,7 +193,7 @@ func cut(p *ir.Program, f sliceable, n int) {
 	product, check, apply := p.Instrs[f.product], p.Instrs[f.check], p.Instrs[f.apply]
 	rest := slices.Clone(p.Instrs[f.apply+1:])
 	p.Instrs = p.Instrs[:f.check]
-	p.Roots = slices.DeleteFunc(p.Roots, func(v kernels.Value) bool { return slices.Contains(apply.Out, v) })
+	p.Needed = slices.DeleteFunc(p.Needed, func(v kernels.Value) bool { return slices.Contains(apply.Out, v) })
 	b := ir.NewBuilder(p, nil)
 	b.Backward = true
 	guard, last := check.In[1], kernels.None
@@ -217,7 +219,7 @@ func cut(p *ir.Program, f sliceable, n int) {
 			in[k] = rowsOf(b, in[k], r, end)
 		}
 		updated := b.ApplyAll(apply.Op, apply.Attrs, in...)
-		p.Roots, last = append(p.Roots, updated...), updated[0]
+		p.Needed, last = append(p.Needed, updated...), updated[0]
 	}
 	p.Instrs = append(p.Instrs, rest...)
 }

@@ -176,8 +176,9 @@ func (a *analysis) drops(x *round, v kernels.Value) bool {
 	return a.recomputable(v) && (x.drop[a.origin[root]] || a.refetched[root])
 }
 
-// available reports whether the backward pass can read v without computing it again: it has a home,
-// is kept, or cannot be recomputed.
+// available reports whether the backward pass can read v without computing it again: v cannot be
+// recomputed (homes, host results), or is not dropped and stays live, because the backward pass reads
+// it or x.keep has it.
 func (a *analysis) available(x *round, v kernels.Value) bool {
 	root := a.root[v]
 	return !a.recomputable(v) || !a.drops(x, v) && (x.keep[a.origin[root]] || a.first[root] >= 0)

@@ -92,11 +92,11 @@ func (t *tree) backwardPeaks(segment []int) {
 	n := len(t.borders) - 1
 	live, peak := schedule.Live(t.p.CloneValues(), t.o, t.space)
 	t.small = peak / smallPart
-	until := make([]int32, len(t.root)) // by root: its last reader in the backward pass
+	lastRead := make([]int32, len(t.root)) // by root: its last reader in the backward pass
 	for i := range t.p.Instrs {
 		if in := &t.p.Instrs[i]; !producesActivations(in) {
 			for _, v := range in.In {
-				until[t.root[v]] = int32(i)
+				lastRead[t.root[v]] = int32(i)
 			}
 		}
 	}
@@ -117,19 +117,19 @@ func (t *tree) backwardPeaks(segment []int) {
 		clear(since)
 		others := live[i]
 		for _, v := range t.saved {
-			if t.maker[v] <= int32(i) && int32(i) <= until[v] {
+			if t.maker[v] <= int32(i) && int32(i) <= lastRead[v] {
 				since[segment[t.maker[v]]] += t.bytes[v]
 				others -= t.bytes[v]
 			}
 		}
-		// The first reader of an activation that is lost at border b needs the part before b again,
-		// and with it the parts before all later borders, if they have not been needed so far. Each
-		// step of the inner loop is the restart of one border, from the last border back to b.
+		// If this is the first read of an activation lost at b, b restarts here, and so do later
+		// borders that have not yet: the backward pass is past them. The loop visits from-1, from-2,
+		// …, b.
 		for _, v := range in.In {
 			for b := lost[t.root[v]]; b > 0 && b < from; from-- {
 				t.others[from-1] = others
 				for _, w := range t.borders[from-1].crosses {
-					if t.maker[w] >= t.borders[from-2].at && until[w] < int32(i) {
+					if t.maker[w] >= t.borders[from-2].at && lastRead[w] < int32(i) {
 						t.done[from-1] += t.bytes[w]
 					}
 				}

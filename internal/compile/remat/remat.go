@@ -42,9 +42,8 @@ type Goal struct {
 // A later round may drop y', too. If y' is first an operand of another recomputation and is read by
 // g only much later, y is computed a third time, right before g.
 //
-// A program that is compiled like another one drops what that one drops. Copies of offloaded
-// parameters are prefetched once more for the backward pass in any case. It records its choice in
-// the program.
+// Where o.Like has the same instructions, p drops what o.Like drops. Copies of offloaded parameters
+// are prefetched once more for the backward pass in any case. Run records its choice in p.
 func Run(p *ir.Program, goal Goal, o schedule.Options) {
 	if goal.Budget <= 0 && len(goal.Owners) == 0 {
 		refetch(p, o)
@@ -116,8 +115,8 @@ func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.
 
 // Orders in which dropping is tried, besides the one in which the instructions were built.
 const (
-	bestOrders  = 2 // with the lowest peaks where nothing is dropped
-	reachOrders = 2 // for which trees predict the lowest peaks (tree.reach)
+	bestOrders      = 2 // with the lowest peaks where nothing is dropped
+	leastPeakOrders = 2 // for which trees predict the lowest peaks (tree.leastPeak)
 )
 
 // orders returns the orders in which dropping is tried: with values dropped, another order may be
@@ -140,7 +139,7 @@ func orders(p *ir.Program, o schedule.Options) [][]int32 {
 		}
 	}
 	add(found[:min(bestOrders, len(found))])
-	// The reach of a tree needs no search, so it is known for all orders.
+	// leastPeak needs no search, so it is known for all orders.
 	work, space := works(p, o), schedule.Workspaces(p, o.Device)
 	now := rewritten{origin: identity(p), work: make([]int64, len(work)), space: make([]int64, len(space))}
 	for k := range found {
@@ -150,11 +149,11 @@ func orders(p *ir.Program, o schedule.Options) [][]int32 {
 			now.work[at], now.space[at] = work[i], space[i]
 		}
 		if t := analyseRewritten(&d, o, now).cuts(); t != nil {
-			found[k].Peak = t.reach()
+			found[k].Peak = t.leastPeak()
 		}
 	}
 	slices.SortStableFunc(found, func(a, b schedule.Candidate) int { return cmp.Compare(a.Peak, b.Peak) })
-	add(found[:min(reachOrders, len(found))])
+	add(found[:min(leastPeakOrders, len(found))])
 	return all
 }
 
@@ -202,7 +201,8 @@ func (x *choice) better(y *choice, budget int64) bool {
 	return x.peak < y.peak || x.peak == y.peak && x.work < y.work
 }
 
-// copied returns a copy of x whose rounds can be changed, not measured.
+// copied returns a copy of x with drop sets of its own; keep sets are shared. Its peak and work are
+// not set.
 func (x *choice) copied() choice {
 	y := choice{rounds: slices.Clone(x.rounds)}
 	for k := range y.rounds {

@@ -37,10 +37,10 @@ func chain(n int, r arena.Region) func(b *irtest.Builder) {
 		for i := n - 1; i >= 0; i-- {
 			b.Owner = "layer" + string(rune('0'+i))
 			dz := b.Op("dact "+b.Owner, kernels.TanhGrad, nil, x[i+1], dx)
-			b.Root(b.Op("dw "+b.Owner, kernels.Sum, kernels.ReduceAttrs{}, b.Op("xdz", kernels.MatMul, kernels.MatMulAttrs{TransA: true}, x[i], dz)))
+			b.Need(b.Op("dw "+b.Owner, kernels.Sum, kernels.ReduceAttrs{}, b.Op("xdz", kernels.MatMul, kernels.MatMulAttrs{TransA: true}, x[i], dz)))
 			dx = b.Op("dx "+b.Owner, kernels.MatMul, kernels.MatMulAttrs{TransB: true}, dz, w[i])
 		}
-		b.Root(b.Op("sum", kernels.Sum, kernels.ReduceAttrs{}, dx))
+		b.Need(b.Op("sum", kernels.Sum, kernels.ReduceAttrs{}, dx))
 	}
 }
 
@@ -149,7 +149,7 @@ func TestInstructionsWithAnEffectRunOnce(t *testing.T) {
 	checked := b.Op("check", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1}, x, guard)
 	y := b.Op("y", kernels.Tanh, nil, x)
 	b.Backward = true
-	b.Root(checked, b.Op("dy", kernels.TanhGrad, nil, y, b.Op("dx", kernels.TanhGrad, nil, x, b.X(16, 16))))
+	b.Need(checked, b.Op("dy", kernels.TanhGrad, nil, y, b.Op("dx", kernels.TanhGrad, nil, x, b.X(16, 16))))
 	Run(b.Program, Goal{Owners: []string{"layer"}}, options)
 	count := func(label string) (n int) {
 		for _, in := range b.Instrs {

@@ -8,10 +8,12 @@ import (
 
 // Bounds of the search for trees.
 const (
-	mostBorders = 96   // places at which the forward pass may be cut
-	smallPart   = 1024 // part of the peak that is too little to drop: statistics of norms are read until the end
-	units       = 96   // in which the bytes that a tree may use are counted
-	leastTrees  = 8    // trees that are measured where none fits the budget: those with the lowest predicted peaks
+	mostBorders = 96 // places at which the forward pass may be cut
+	// Activations of at most 1/smallPart of the peak are not worth dropping, such as statistics of
+	// norms, which stay until the end.
+	smallPart  = 1024
+	units      = 96 // in which the bytes that a tree may use are counted
+	leastTrees = 8  // trees that are measured where none fits the budget: those with the lowest predicted peaks
 )
 
 // tree cuts the forward pass at borders. A part of it, from border a to border b, runs backward
@@ -48,13 +50,16 @@ type tree struct {
 	// The restart of border b is the instruction of the backward pass that first needs a value from
 	// before b. The segments before b are computed again right before it, so that at this time two
 	// sets are live: gradients and the rest of the backward pass, and the repeated forward pass.
-	restart [][]int64 // by borders b and a: as backward[b-1][a], but only from the restart of b on
-	others  []int64   // by border: live bytes at its restart that are not activations
-	done    []int64   // by border: bytes that segment b-1 makes, that cross b, and that nothing reads after the restart
+	//
+	// restart[b][a] is the peak while segment b-1 runs backward, counted from the restart of b on;
+	// activations made before a do not count.
+	restart [][]int64
+	others  []int64 // by border: live bytes at its restart that are not activations
+	done    []int64 // by border: bytes that segment b-1 makes, that cross b, and that nothing reads after the restart
 
 	// The solution.
 	prefix []int64 // by border: work of the recomputable instructions before it
-	unit   int64   // bytes of one unit: the budget is counted in 0 … units of them
+	unit   int64   // bytes of one unit; budgets m are whole numbers of units, from 0 to the constant units
 	least  []int64 // by index at(a, b, m): least extra work of part a…b in m units, or infeasible
 	cut    []int16 // by the same index: the border k at which the part is cut in two, 0 for none
 }
@@ -77,7 +82,9 @@ func (a *analysis) trees(budget int64, take func(choice)) {
 	}
 	// The peak of a tree as predicted is not exact: measure, and find the most units that fit by
 	// bisection. More units mean less work, so the last one that fits is the best.
-	var steps []int // numbers of units that need less work than one unit less
+	// steps are each m whose least work is within the limit and below that of m-1 units; the others
+	// bring nothing.
+	var steps []int
 	for m, last := 0, a.limit()+1; m <= units; m++ {
 		if w := t.least[t.at(0, len(t.borders)-1, m)]; w < last {
 			steps, last = append(steps, m), w
@@ -116,11 +123,11 @@ func (a *analysis) newTree(budget int64) *tree {
 			}
 		}
 	}
-	// Units are coarse where the budget is far above the reach; near it they are fine. Where no
+	// Units are coarse where the budget is far above leastPeak; near it they are fine. Where no
 	// tree within the budget has little enough work, allow a quarter more bytes.
 	most := t.needs(0, n)
-	reach := t.reach()
-	for top := min(most, max(budget, reach+reach/4)); ; top = min(most, top+top/4) {
+	leastPeak := t.leastPeak()
+	for top := min(most, max(budget, leastPeak+leastPeak/4)); ; top = min(most, top+top/4) {
 		t.unit = (top + units - 1) / units
 		if t.solve(); top == most || t.least[t.at(0, n, units)] <= a.limit() {
 			return t
@@ -166,11 +173,12 @@ func (t *tree) keeps(a, k int) (bytes, work int64) {
 	return bytes, work
 }
 
-// reach returns the fewest bytes for which there is a tree, whatever its work. It is the recurrence
-// of solve with bytes instead of work:
+// leastPeak returns the lowest predicted peak of any tree, whatever its work. It is the recurrence of
+// solve with bytes instead of work:
 //
-//	reach(a, b) = min(needs(a, b), min over k of max(transit to k, kept(k) + reach(k, b), reach(a, k)))
-func (t *tree) reach() int64 {
+//	leastPeak(a, b) = min(needs(a, b), min over k of
+//	                      max(transit to k, kept(k) + leastPeak(k, b), leastPeak(a, k)))
+func (t *tree) leastPeak() int64 {
 	n := len(t.borders) - 1
 	least := make([][]int64, n+1)
 	for a := n - 1; a >= 0; a-- {

@@ -109,7 +109,8 @@ func Live(p *ir.Program, o Options, workspaces []int64) (bytes []int64, peak int
 // too, and the peak: the sums of LiveRanges, at less cost. workspace returns the bytes of the
 // workspace of instruction i.
 func liveBytes(p *ir.Program, workspace func(i int) int64) (bytes []int64, peak int64) {
-	// First bytes holds what begins at each instruction, and ends what ends before it.
+	// At first, bytes[i] is the size of what becomes live at i, and ends[i] of what died before i;
+	// then bytes becomes the running sum.
 	n := len(p.Instrs)
 	bytes, ends := make([]int64, n+1), make([]int64, n+1)
 	last := make([]int32, len(p.Values)) // by root value: the last instruction that uses it, plus 1; 0: not in scratch

@@ -40,7 +40,9 @@ type Options struct {
 // Limits of the search for an order.
 const (
 	expansions = 8 // orders that all schedulers start from; with more, no tested net had a lower peak
-	placements = 4 // orders that are placed while the placement needs more bytes than the peak
+	// placements is the most orders to place. Run stops earlier once the best placement needs no more
+	// than the peak of the next order.
+	placements = 4
 )
 
 // Run orders the instructions of p and places its values. Of the candidate orders it keeps the one

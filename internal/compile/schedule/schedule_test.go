@@ -29,17 +29,17 @@ func TestResultsShareBytesOfOperands(t *testing.T) {
 		{Name: "an update, a view and a result in place", Build: func(b *irtest.Builder) {
 			dw := b.Op("dw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 2), b.X(2, 6))
 			flat := b.Op("flat", kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{3, 8}}, dw)
-			b.Root(update(b, ir.Parameters, b.Op("scaled", kernels.Neg, nil, flat), 3, 8))
+			b.Need(update(b, ir.Parameters, b.Op("scaled", kernels.Neg, nil, flat), 3, 8))
 		}},
 		{Name: "an operand with a later reader", Build: func(b *irtest.Builder) {
 			x := b.Op("x", kernels.Neg, nil, b.X(8))
 			y := b.Op("y", kernels.Tanh, nil, x)
-			b.Root(b.Op("sum", kernels.Add, nil, x, y))
+			b.Need(b.Op("sum", kernels.Add, nil, x, y))
 		}},
 		{Name: "a slice of some rows, and its reader, which does not fill the bytes of all rows", Build: func(b *irtest.Builder) {
 			x := b.Op("x", kernels.Neg, nil, b.X(4, 64))
 			rows := b.Op("rows", kernels.Slice, kernels.SliceAttrs{Start: []int{1, 0}, End: []int{3, 64}, Step: []int{1, 1}}, x)
-			b.Root(b.Op("y", kernels.Tanh, nil, rows))
+			b.Need(b.Op("y", kernels.Tanh, nil, rows))
 		}},
 	})
 }
@@ -56,7 +56,7 @@ func towers(b *irtest.Builder) {
 	for _, v := range large[1:] {
 		sum = b.Op("sum", kernels.Add, nil, sum, b.Op("small", kernels.Sum, kernels.ReduceAttrs{Axes: []int{0}}, v))
 	}
-	b.Root(sum)
+	b.Need(sum)
 }
 
 // run schedules the program that build builds.
@@ -107,7 +107,7 @@ func TestReadersComeBeforeTheUpdate(t *testing.T) {
 		controls := b.HomeOf(ir.Slot, "controls", arena.Float64, kernels.Controls)
 		y := b.Op("reader", kernels.Neg, nil, w)
 		updated := b.Op("update", kernels.SGD, kernels.SGDAttrs{}, w, b.X(8), guard, controls)
-		b.Root(y, b.Op("reader of the update", kernels.Tanh, nil, updated))
+		b.Need(y, b.Op("reader of the update", kernels.Tanh, nil, updated))
 		sch, o := shuffled(s), all
 		o.Scheduler = &sch
 		if err := Run(context.Background(), b.Program, o); err != nil {
@@ -140,7 +140,7 @@ func TestAProgramWithTheSameInstructionsHasTheSameOrderAndOffsets(t *testing.T) 
 		return func(b *irtest.Builder) {
 			h := b.Op("h", kernels.Tanh, nil, b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(rows, 30), b.X(30, 50)))
 			y := b.Op("y", kernels.MatMul, kernels.MatMulAttrs{}, h, b.X(50, 20))
-			b.Root(b.Op("sum", kernels.Sum, kernels.ReduceAttrs{}, b.Op("yh", kernels.MatMul, kernels.MatMulAttrs{TransA: true}, y, h)))
+			b.Need(b.Op("sum", kernels.Sum, kernels.ReduceAttrs{}, b.Op("yh", kernels.MatMul, kernels.MatMulAttrs{TransA: true}, y, h)))
 		}
 	}
 	large := run(t, build(40), all)
@@ -172,7 +172,7 @@ func TestTransfersOverlapWithCompute(t *testing.T) {
 				x = b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, x, w)
 				x = b.Op("act", kernels.Tanh, nil, x)
 			}
-			b.Root(x)
+			b.Need(x)
 		}},
 		{Name: "a weight that is read and updated, and another weight", Build: func(b *irtest.Builder) {
 			w, v := b.HomeOf(ir.HostParameters, "w", arena.Float32, 8, 8), b.HomeOf(ir.HostParameters, "v", arena.Float32, 8, 8)
@@ -180,8 +180,8 @@ func TestTransfersOverlapWithCompute(t *testing.T) {
 			dw := b.Op("dw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(8, 8), copied)
 			mine := b.Op("prefetch", kernels.Prefetch, nil, w)
 			updated := b.Op("update", kernels.Add, nil, mine, dw)
-			b.Root(b.Op("writeback", kernels.Writeback, nil, updated, w))
-			b.Root(b.Op("vv", kernels.Neg, nil, b.Op("prefetch", kernels.Prefetch, nil, v)))
+			b.Need(b.Op("writeback", kernels.Writeback, nil, updated, w))
+			b.Need(b.Op("vv", kernels.Neg, nil, b.Op("prefetch", kernels.Prefetch, nil, v)))
 		}},
 		{Name: "a weight that is read after its update, as it was before", Build: func(b *irtest.Builder) {
 			w := b.HomeOf(ir.HostParameters, "w", arena.Float32, 8, 8)
@@ -189,9 +189,9 @@ func TestTransfersOverlapWithCompute(t *testing.T) {
 			for range 4 {
 				copies = append(copies, b.Op("prefetch", kernels.Prefetch, nil, w))
 			}
-			b.Root(b.Op("first", kernels.Tanh, nil, copies[0]))
-			b.Root(b.Op("writeback", kernels.Writeback, nil, b.Op("update", kernels.Neg, nil, copies[1]), w))
-			b.Root(b.Op("third", kernels.Tanh, nil, copies[2]), b.Op("fourth", kernels.Tanh, nil, copies[3]))
+			b.Need(b.Op("first", kernels.Tanh, nil, copies[0]))
+			b.Need(b.Op("writeback", kernels.Writeback, nil, b.Op("update", kernels.Neg, nil, copies[1]), w))
+			b.Need(b.Op("third", kernels.Tanh, nil, copies[2]), b.Op("fourth", kernels.Tanh, nil, copies[3]))
 		}},
 		{Name: "no transfers", Build: towers},
 	})
@@ -215,7 +215,7 @@ func TestCandidatesOfRandomPrograms(t *testing.T) {
 				values = append(values, b.Op("product", kernels.MatMul, kernels.MatMulAttrs{}, x, y))
 			}
 		}
-		b.Root(values[len(values)-1])
+		b.Need(values[len(values)-1])
 		p := b.Program
 		Alias(p, true)
 		found := Candidates(p, all)

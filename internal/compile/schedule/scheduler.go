@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Scheduler makes an order from another one. Where it has no preference it follows from.
+// Scheduler makes an order from another one. Where it has no preference it keeps the order of
+// from.
 type Scheduler struct {
 	Name  string
 	Order func(g *Graph, from []int32) []int32
@@ -36,9 +37,9 @@ func (g *Graph) Topological(from []int32) []int32 {
 	return list(from, g.before, g.after, func(int32) int64 { return 0 }, func(int32, func(int32)) {})
 }
 
-// forward is list scheduling: it picks the ready instruction with the least growth of live bytes;
-// ties follow from. Where onlyFrees is set, all positive growths tie, so that only instructions
-// that free bytes are preferred.
+// forward is list scheduling: it picks the ready instruction with the least growth of live bytes.
+// Among ties it keeps the order of from. Where onlyFrees is set, all positive growths tie, so that
+// only instructions that free bytes are preferred.
 //
 // The growth of an instruction is the bytes that it makes minus those that it reads last.
 func (g *Graph) forward(from []int32, onlyFrees bool) []int32 {
@@ -69,8 +70,9 @@ func (g *Graph) forward(from []int32, onlyFrees bool) []int32 {
 }
 
 // backward is list scheduling from the end: it picks, of the instructions that no unscheduled one
-// waits for, the one that leaves the fewest bytes live before it; ties follow from backwards. Where
-// onlyFrees is set, only instructions that leave fewer bytes before them than after are preferred.
+// waits for, the one that leaves the fewest bytes live before it. Among ties it keeps the order of
+// from (seen from the end, the later one is picked first). Where onlyFrees is set, only instructions
+// that leave fewer bytes before them than after are preferred.
 //
 // The growth of an instruction is the bytes of the operands that no instruction after it reads (they
 // become live before it), minus the bytes that it makes (they are not live before it).
@@ -113,9 +115,9 @@ func capped(bytes int64, onlyFrees bool) int64 {
 }
 
 // list is list scheduling (Graham, Bounds for Certain Multiprocessing Anomalies, 1966, for one
-// processor): of the ready instructions it picks the one with the least growth; ties follow from.
-// An instruction is ready once all of before[i] are picked. picked is called after each pick and
-// reports the instructions whose growth changes through it.
+// processor): of the ready instructions it picks the one with the least growth. Among ties it keeps
+// the order of from. An instruction is ready once all of before[i] are picked. picked is called after
+// each pick and reports the instructions whose growth changes through it.
 //
 // Invariant: the growth of an instruction only falls as others are picked, and each fall pushes a
 // new entry. So of several entries of an instruction the newest has the least growth and comes out
@@ -214,8 +216,8 @@ func (q *queue) pop() ready {
 // where a needs 10 bytes and leaves 1, and b needs 6 and leaves 5: a first needs max(10, 1+6) = 10
 // bytes, b first max(6, 5+10) = 15. That is optimal for trees (Sethi
 // and Ullman, The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a
-// shared operand for each of its readers, as if the graph were a tree. Sinks come in the order of
-// from.
+// shared operand for each of its readers, as if the graph were a tree. Instructions that nothing
+// waits for come in the order of from.
 func (g *Graph) depthFirst(from []int32) []int32 {
 	n := len(g.makes)
 	need := make([]int64, n) // bytes that are live while i and all that it waits for run

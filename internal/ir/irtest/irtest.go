@@ -61,8 +61,8 @@ func (b *Builder) Ops(label string, op *kernels.Op, attrs any, in ...kernels.Val
 	return b.ApplyAll(op, attrs, in...)
 }
 
-// Root makes vs needed after the last instruction.
-func (b *Builder) Root(vs ...kernels.Value) { b.Roots = append(b.Roots, vs...) }
+// Need makes vs needed after the last instruction.
+func (b *Builder) Need(vs ...kernels.Value) { b.Needed = append(b.Needed, vs...) }
 
 // Example builds a program for a golden file.
 type Example struct {

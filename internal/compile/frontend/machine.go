@@ -30,7 +30,9 @@ type Link struct {
 	Spec       kernels.Spec
 	Ref        arena.Ref // in the program's regions
 	Accumulate bool      // the gradient is added to the contents of its home
-	Own        bool      // the node of the gradient is the gradient of no other input: its value can be set
+	// Own: no other input has the same gradient node, and that node has no other value. So the machine
+	// may store this gradient as the node's value.
+	Own bool
 }
 
 // Read is a target of gorgonia.Read.
@@ -39,20 +41,21 @@ type Read struct {
 	Output int // index in Links.Outputs
 }
 
-// View is a graph whose user calls gorgonia.Grad for inputs and reads the values of nodes. The
-// compiler appends the gradients of Wanted and passes each to SetGrad before it calls LowerOutputs:
+// MachineGraph is a graph whose user calls gorgonia.Grad for inputs and reads the values of nodes.
+// The compiler appends the gradients of Wanted and passes each to SetGrad before it calls
+// LowerOutputs:
 //
-//	Graph.View ─► gradients of Loss ─► SetGrad ─► LowerOutputs ─► results ─► Links
+//	Graph.LowerMachine ─► gradients of Loss ─► SetGrad ─► LowerOutputs ─► results ─► Links
 //
 // The nodes that Gorgonia made for the gradients of Wanted are not lowered: SetGrad gives them
 // their values. The nodes from which Gorgonia would compute these are not lowered either, unless
 // the user reads them.
-type View struct {
+type MachineGraph struct {
 	Loss   kernels.Value // None: nothing was differentiated
 	Wanted []Wanted      // inputs that gorgonia.Grad was called for
 
 	g     *Graph
-	nodes *graphView
+	nodes *userNodes
 	links Links
 }
 
@@ -71,14 +74,14 @@ type Output struct {
 	Value kernels.Value
 }
 
-// View lowers the nodes of the graph that need no gradients. All nodes without an op become
-// parameters.
-func (g *Graph) View() (*View, error) {
-	nodes, err := viewOf(g.Model.Graph, g.Keep)
+// LowerMachine lowers the outputs that do not depend on gradients, and the loss. LowerOutputs lowers
+// the rest. All nodes without an op become parameters.
+func (g *Graph) LowerMachine() (*MachineGraph, error) {
+	nodes, err := userNodesOf(g.Model.Graph, g.Keep)
 	if err != nil {
 		return nil, err
 	}
-	v := &View{Loss: kernels.None, g: g, nodes: nodes}
+	m := &MachineGraph{Loss: kernels.None, g: g, nodes: nodes}
 	g.Loss = nodes.loss
 	fromGrads := nodes.fromGradients()
 	forward := slices.DeleteFunc(append(gorgonia.Nodes{nodes.loss}, nodes.outputs...),
@@ -87,9 +90,9 @@ func (g *Graph) View() (*View, error) {
 		return nil, err
 	}
 	if len(nodes.wanted) == 0 { // without gradients there need be no loss
-		return v, nil
+		return m, nil
 	}
-	if v.Loss, err = g.scalarLoss(); err != nil {
+	if m.Loss, err = g.scalarLoss(); err != nil {
 		return nil, err
 	}
 	// An input that was not lowered has no value: the loss does not read it.
@@ -98,21 +101,21 @@ func (g *Graph) View() (*View, error) {
 		if value, ok := g.values[n]; ok {
 			w.Value = value
 		}
-		v.Wanted = append(v.Wanted, w)
+		m.Wanted = append(m.Wanted, w)
 	}
-	return v, nil
+	return m, nil
 }
 
 // SetGrad links w's node with home, the value in region Gradients that holds the gradient or the
 // sum that it is added to. The node that Gorgonia made for the gradient has the value grad from
 // then on.
-func (v *View) SetGrad(w Wanted, grad, home kernels.Value) {
-	g, n := v.g, w.node
+func (m *MachineGraph) SetGrad(w Wanted, grad, home kernels.Value) {
+	g, n := m.g, w.node
 	// Lowered already: the node has a value of its own, such as that of another input's gradient.
 	_, lowered := g.values[n.Deriv()]
-	v.links.Grads = append(v.links.Grads, Link{
+	m.links.Grads = append(m.links.Grads, Link{
 		Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Accumulate: w.Accumulate,
-		Own: !lowered && v.nodes.ownsDeriv(n, w.Accumulate),
+		Own: !lowered && m.nodes.ownsDeriv(n, w.Accumulate),
 	})
 	// Where the node of the gradient is an input of the graph, it keeps the value of that input.
 	if !lowered && n.Deriv().Op() != nil {
@@ -122,22 +125,22 @@ func (v *View) SetGrad(w Wanted, grad, home kernels.Value) {
 
 // LowerOutputs lowers the other nodes that the program reads and returns all of them. The caller
 // makes each a result, in this order.
-func (v *View) LowerOutputs() ([]Output, error) {
-	if err := v.g.lower(v.nodes.outputs); err != nil {
+func (m *MachineGraph) LowerOutputs() ([]Output, error) {
+	if err := m.g.lower(m.nodes.outputs); err != nil {
 		return nil, err
 	}
 	var outputs []Output
-	for _, n := range v.nodes.outputs {
-		outputs = append(outputs, Output{Name: n.Name(), Value: v.g.values[n]})
+	for _, n := range m.nodes.outputs {
+		outputs = append(outputs, Output{Name: n.Name(), Value: m.g.values[n]})
 	}
 	return outputs, nil
 }
 
 // Links returns the homes of the graph's inputs, gradients and outputs.
-func (v *View) Links() *Links {
-	g, links := v.g, v.links
+func (m *MachineGraph) Links() *Links {
+	g, links := m.g, m.links
 	// The results of a machine are its outputs, in their order.
-	for i, n := range v.nodes.outputs {
+	for i, n := range m.nodes.outputs {
 		r := g.Values[g.Results[i].Value]
 		links.Outputs = append(links.Outputs, Link{Node: n, Spec: r.Spec, Ref: r.Ref})
 	}
@@ -145,15 +148,15 @@ func (v *View) Links() *Links {
 		value := g.Values[p.Value]
 		links.Inputs = append(links.Inputs, Link{Node: p.node, Spec: value.Spec, Ref: value.Ref})
 	}
-	for _, r := range v.nodes.reads {
+	for _, r := range m.nodes.reads {
 		into, _ := readTarget(r)
-		links.Reads = append(links.Reads, Read{Into: into, Output: slices.Index(v.nodes.outputs, children(r)[0])})
+		links.Reads = append(links.Reads, Read{Into: into, Output: slices.Index(m.nodes.outputs, children(r)[0])})
 	}
 	return &links
 }
 
-// graphView are the nodes of a graph that matter to its user.
-type graphView struct {
+// userNodes are the nodes of a graph that matter to its user.
+type userNodes struct {
 	parents map[*gorgonia.Node]gorgonia.Nodes // nodes that read a node, except by gorgonia.Read
 	loss    *gorgonia.Node                    // nil: nothing was differentiated
 	wanted  gorgonia.Nodes                    // inputs with a gradient
@@ -161,40 +164,40 @@ type graphView struct {
 	reads   gorgonia.Nodes                    // nodes of gorgonia.Read
 }
 
-// viewOf returns the view of a graph; the nodes of keep are outputs, too. It reads edges from the
-// nodes, as children does.
-func viewOf(g *gorgonia.ExprGraph, keep gorgonia.Nodes) (*graphView, error) {
-	v := &graphView{parents: make(map[*gorgonia.Node]gorgonia.Nodes)}
+// userNodesOf returns the nodes of g that matter to its user; the nodes of keep are outputs, too. It
+// reads edges from the nodes, as children does.
+func userNodesOf(g *gorgonia.ExprGraph, keep gorgonia.Nodes) (*userNodes, error) {
+	u := &userNodes{parents: make(map[*gorgonia.Node]gorgonia.Nodes)}
 	read := make(map[*gorgonia.Node]bool) // operands of gorgonia.Read
 	all := g.AllNodes()
 	for _, n := range all {
 		if n.Op() == nil && n.Deriv() != nil {
-			v.wanted = append(v.wanted, n)
+			u.wanted = append(u.wanted, n)
 		}
 		if _, ok := readTarget(n); ok {
-			v.reads = append(v.reads, n)
+			u.reads = append(u.reads, n)
 			read[children(n)[0]] = true
 			continue
 		}
 		for _, x := range children(n) {
-			v.parents[x] = append(v.parents[x], n)
+			u.parents[x] = append(u.parents[x], n)
 		}
 	}
-	if err := v.findLoss(all); err != nil {
+	if err := u.findLoss(all); err != nil {
 		return nil, err
 	}
 	// Statements have no type and no value.
 	for _, n := range all {
-		if n.Type() != nil && (n == v.loss && n.Op() != nil || read[n] || slices.Contains(keep, n) || v.isRoot(n)) {
-			v.outputs = append(v.outputs, n)
+		if n.Type() != nil && (n == u.loss && n.Op() != nil || read[n] || slices.Contains(keep, n) || u.isRoot(n)) {
+			u.outputs = append(u.outputs, n)
 		}
 	}
-	return v, nil
+	return u, nil
 }
 
 // isRoot reports whether the user made n, n is computed, and no other node reads it.
-func (v *graphView) isRoot(n *gorgonia.Node) bool {
-	return Computed(n) && len(v.parents[n]) == 0 && !isBackward(n)
+func (u *userNodes) isRoot(n *gorgonia.Node) bool {
+	return Computed(n) && len(u.parents[n]) == 0 && !isBackward(n)
 }
 
 // isBackward reports whether Gorgonia made n to differentiate. Gorgonia puts such nodes into groups
@@ -206,33 +209,33 @@ func isBackward(n *gorgonia.Node) bool {
 
 // findLoss finds the node that was differentiated: it has a gradient, and no node with a gradient
 // reads it.
-func (v *graphView) findLoss(all gorgonia.Nodes) error {
+func (u *userNodes) findLoss(all gorgonia.Nodes) error {
 	var names []string
 	for _, n := range all {
-		if n.Deriv() == nil || slices.ContainsFunc(v.parents[n], func(p *gorgonia.Node) bool { return p.Deriv() != nil }) {
+		if n.Deriv() == nil || slices.ContainsFunc(u.parents[n], func(p *gorgonia.Node) bool { return p.Deriv() != nil }) {
 			continue
 		}
-		v.loss = n
+		u.loss = n
 		names = append(names, n.Name())
 	}
 	switch {
 	case len(names) > 1:
 		return fmt.Errorf("%q were differentiated separately: differentiate their sum: %w", names, ErrLosses)
-	case v.loss == nil:
+	case u.loss == nil:
 		return nil
 	}
 	// Another initial gradient would scale all gradients: the backward pass here begins with 1.
-	if op := v.loss.Deriv().Op(); op == nil || valueOf(op) == nil || scalarOf(valueOf(op)) != (scalarConst{1, true}) {
-		return fmt.Errorf("the gradient of %q does not begin with 1: %w", v.loss.Name(), ErrLosses)
+	if op := u.loss.Deriv().Op(); op == nil || valueOf(op) == nil || scalarOf(valueOf(op)) != (scalarConst{1, true}) {
+		return fmt.Errorf("the gradient of %q does not begin with 1: %w", u.loss.Name(), ErrLosses)
 	}
 	return nil
 }
 
 // fromGradients returns the nodes that are computed from gradients of inputs.
-func (v *graphView) fromGradients() map[*gorgonia.Node]bool {
+func (u *userNodes) fromGradients() map[*gorgonia.Node]bool {
 	found := make(map[*gorgonia.Node]bool)
 	var stack gorgonia.Nodes // nodes whose readers are not visited yet
-	for _, n := range v.wanted {
+	for _, n := range u.wanted {
 		if Computed(n.Deriv()) {
 			stack = append(stack, n.Deriv())
 		}
@@ -242,7 +245,7 @@ func (v *graphView) fromGradients() map[*gorgonia.Node]bool {
 		stack = stack[:len(stack)-1]
 		if !found[n] {
 			found[n] = true
-			stack = append(stack, v.parents[n]...)
+			stack = append(stack, u.parents[n]...)
 		}
 	}
 	return found
@@ -251,10 +254,10 @@ func (v *graphView) fromGradients() map[*gorgonia.Node]bool {
 // ownsDeriv reports whether the node that Gorgonia made for n's gradient can hold it: the node is
 // computed, and is the gradient of no other input. Where the gradient is added to a sum, the
 // program must not read the node either: it expects the gradient alone.
-func (v *graphView) ownsDeriv(n *gorgonia.Node, sum bool) bool {
+func (u *userNodes) ownsDeriv(n *gorgonia.Node, sum bool) bool {
 	d := n.Deriv()
-	if !Computed(d) || sum && slices.Contains(v.outputs, d) {
+	if !Computed(d) || sum && slices.Contains(u.outputs, d) {
 		return false
 	}
-	return !slices.ContainsFunc(v.wanted, func(w *gorgonia.Node) bool { return w != n && w.Deriv() == d })
+	return !slices.ContainsFunc(u.wanted, func(w *gorgonia.Node) bool { return w != n && w.Deriv() == d })
 }
