@@ -2,7 +2,7 @@
 // put together from. y = f(x) or f(x, y); reference: Elem of the op of that name in package kernels.
 #include "math.cuh"
 
-// Not inlined and kept although nothing here calls them: this module is a library.
+// Not inlined and kept although nothing here calls them: this module is a library. ptx.go copies a body to where it is used, so a body must not call.
 #define LIBRARY extern "C" __device__ __attribute__((noinline, used))
 
 #define ONE(name, f)                                    \
