@@ -78,8 +78,9 @@ func newUse(t testing.TB, r *rand.Rand, d *cpu.Device, op *kernels.Op, c kernels
 	if u.mem, err = d.Alloc(size); err != nil {
 		t.Fatal(err)
 	}
-	for i := range u.mem.Bytes() {
-		u.mem.Bytes()[i] = 0xff
+	all := u.mem.Bytes() // it locks the device, so not once a byte
+	for i := range all {
+		all[i] = 0xff
 	}
 	for k, o := range call.In {
 		v := make([]float64, o.Shape.Elems())

@@ -264,8 +264,9 @@ func TestCallsComputeTheSameInLargerWorkspace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range mem.Bytes() {
-			mem.Bytes()[i] = 0xff
+		all := mem.Bytes()
+		for i := range all {
+			all[i] = 0xff
 		}
 		copy(mem.Bytes(), u.first)
 		prog, err := d.Bind([]kernels.Call{call}, kernels.Binding{Memory: mem, Base: []int64{0}})
