@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
@@ -89,9 +90,9 @@ func TestRandomGraphsTrainAsOnTheHost(t *testing.T) {
 		s += seed.Value() * 1000
 		dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
 		g, loss := randomGraph(s, dt, false)
-		o := optimizers[g.r.IntN(len(optimizers))]
+		o := optimizers[g.Rand.IntN(len(optimizers))]
 		cfg := g.config(here, loss)
-		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
+		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.Rand.IntN(3))})
 		want, _ := g.steps(t, here, cfg, o, 2)
 		cfg.Device = there
 		got, p := g.steps(t, there, cfg, o, 2)
@@ -100,7 +101,7 @@ func TestRandomGraphsTrainAsOnTheHost(t *testing.T) {
 			typ, tol = arena.Float64, 1e-9
 		}
 		for name, w := range want {
-			if strings.HasPrefix(name, "guard ") && got[name] != w || !strings.HasPrefix(name, "guard ") && !near(floats(typ, got[name]), floats(typ, w), tol) {
+			if strings.HasPrefix(name, "guard ") && got[name] != w || !strings.HasPrefix(name, "guard ") && !graphtest.Near(floats(typ, got[name]), floats(typ, w), tol) {
 				t.Fatalf("seed %d, %v: %s is %v, on the host %v\n%v", s, g.grown, name, floats(typ, got[name]), floats(typ, w), listing(p))
 			}
 		}
