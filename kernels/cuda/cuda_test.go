@@ -10,15 +10,6 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/kerneltest"
 )
 
-func open(t testing.TB, o cuda.Options) *cuda.Device {
-	t.Helper()
-	dev, err := cuda.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dev
-}
-
 func TestDevice(t *testing.T) {
 	kerneltest.Test(t, func() (kernels.Device, error) { return cuda.Open(cuda.Options{}) })
 }
