@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -153,7 +154,7 @@ func TestARefusedArenaEndsNewWithoutAnotherCall(t *testing.T) {
 	refused := errors.New("refused")
 	var after []string
 	done := false
-	dev := openEmu(t, emu.Options{Fault: func(call string, n int) error {
+	dev := emutest.OpenChecked(t, emu.Options{Fault: func(call string, n int) error {
 		if done {
 			after = append(after, call)
 		}

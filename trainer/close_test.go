@@ -168,7 +168,7 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 	for _, call := range emu.Calls() {
 		for n := 1; ; n++ {
 			hit := false
-			dev := openEmu(t, emu.Options{Fault: func(c string, k int) error {
+			dev := emutest.OpenChecked(t, emu.Options{Fault: func(c string, k int) error {
 				if c == call && k == n {
 					hit = true
 					return injected
@@ -204,7 +204,7 @@ func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 	for _, call := range emu.Calls() {
 		for n := 1; n <= 40; n += 1 + n/6 {
 			armed, hit, count := false, false, 0
-			dev := openEmu(t, emu.Options{Fault: faults(func(c string) error {
+			dev := emutest.OpenChecked(t, emu.Options{Fault: faults(func(c string) error {
 				if !armed || c != call {
 					return nil
 				}

@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -194,7 +195,7 @@ func TestAllTailsOfANetworkOfEveryLayerRunInTheMemoryOfTheFullBatch(t *testing.T
 		}
 	}
 	for threads := 1; threads <= 4; threads++ {
-		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) { tails(t, openHost(t, cpu.Options{Threads: threads}), 1) })
+		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) { tails(t, cputest.OpenChecked(t, cpu.Options{Threads: threads}), 1) })
 	}
 	each(t, func(t *testing.T, dev kernels.Device) {
 		step := 1

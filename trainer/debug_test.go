@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -100,7 +101,7 @@ func TestDebugModeFindsNothingInSoundPrograms(t *testing.T) {
 }
 
 func TestDebugModeNeedsMemoryThatTheHostSees(t *testing.T) {
-	_, err := trainer.New(t.Context(), small, trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 4, Debug: true})
+	_, err := trainer.New(t.Context(), small, trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 4, Debug: true})
 	if !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), "emu") {
 		t.Errorf("got %v, want an error about the device", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -246,7 +247,7 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 // State in host memory is staged in scratch, so an optimizer that keeps less helps there too.
 func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
 	t.Parallel()
-	opt := trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 16, Optimizer: optim.Adam{}, Offload: trainer.Offload{State: true}}
+	opt := trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 16, Optimizer: optim.Adam{}, Offload: trainer.Offload{State: true}}
 	model := classifier(64, 128, 10)
 	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
@@ -271,7 +272,7 @@ func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
 // What can be kept in host memory besides what is asked for is tried, on devices with memory of their own.
 func TestWhatCanBeOffloadedIsTried(t *testing.T) {
 	t.Parallel()
-	dev := openEmu(t, emu.Options{})
+	dev := emutest.OpenChecked(t, emu.Options{})
 	for _, c := range []struct {
 		asked trainer.Offload
 		want  []string

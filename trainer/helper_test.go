@@ -47,10 +47,10 @@ type target struct {
 // targets are the devices that every promise is tested on. A new one needs one line.
 var targets = []target{
 	{"cpu", func(t testing.TB, memory int64) kernels.Device {
-		return openHost(t, cpu.Options{Threads: 2, Memory: memory})
+		return cputest.OpenChecked(t, cpu.Options{Threads: 2, Memory: memory})
 	}, nil, (*cpu.Device)(nil), &cpu.Device{}},
 	{"emu", func(t testing.TB, memory int64) kernels.Device {
-		return openEmu(t, emu.Options{Memory: memory, Seed: random(t).Uint64()})
+		return emutest.OpenChecked(t, emu.Options{Memory: memory, Seed: random(t).Uint64()})
 	}, countEmu, (*emu.Device)(nil), &emu.Device{}},
 }
 
@@ -103,38 +103,7 @@ func counted(t *testing.T, dev kernels.Device) counts {
 }
 
 // openCPU opens the host.
-func openCPU(t testing.TB) kernels.Device { return openHost(t, cpu.Options{Threads: 2}) }
-
-// openHost opens the host. At the end of the test no memory may be left.
-func openHost(t testing.TB, o cpu.Options) kernels.Device {
-	dev := cputest.Open(t, o)
-	t.Cleanup(func() {
-		if bytes, blocks := dev.Allocated(); blocks != 0 {
-			t.Errorf("%d bytes in %d blocks are left on the device", bytes, blocks)
-		}
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
-}
-
-// openEmu opens a hostile device. At the end of the test nothing may be left on it, and no two accesses may have been unordered.
-func openEmu(t testing.TB, o emu.Options) *emu.Device {
-	dev := emutest.Open(t, o)
-	t.Cleanup(func() {
-		if l := dev.Ledger(); !l.Empty() {
-			t.Errorf("left on the device: %v", l)
-		}
-		for _, err := range dev.Races() {
-			t.Error(err)
-		}
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
-}
+func openCPU(t testing.TB) kernels.Device { return cputest.OpenChecked(t, cpu.Options{Threads: 2}) }
 
 // within fails the test when f takes longer than limit.
 func within(t testing.TB, limit time.Duration, what string, f func()) {

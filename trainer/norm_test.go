@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -249,7 +250,7 @@ func TestDropoutIsAFunctionOfSeedStepAndLayer(t *testing.T) {
 	}
 	for threads := 1; threads <= 4; threads++ {
 		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
-			again, same := dropped(t, openHost(t, cpu.Options{Threads: threads}), 7, 1)
+			again, same := dropped(t, cputest.OpenChecked(t, cpu.Options{Threads: threads}), 7, 1)
 			if !slices.Equal(again, masks) || differing(all, same) != nil {
 				t.Errorf("other masks, or other parameters: %q", differing(all, same))
 			}

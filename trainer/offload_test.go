@@ -15,6 +15,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -41,7 +42,7 @@ func TestOffloadChangesNoBit(t *testing.T) {
 					Clip: optim.Clip{Norm: 1}}
 				m := mix{net: o.Name, model: everyLayer, data: data, steps: 8, opt: opt}
 				m.opt.Fields = data.(interface{ Fields() []dataloader.Field }).Fields()
-				m.opt.Device = openEmu(t, emu.Options{Seed: r.Uint64(), Lazy: r.IntN(2) == 0})
+				m.opt.Device = emutest.OpenChecked(t, emu.Options{Seed: r.Uint64(), Lazy: r.IntN(2) == 0})
 				plain, other := m, m
 				other.opt.Offload = offloaded
 				plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, other.opt)
@@ -60,7 +61,7 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 	model, data := classifier(300, 1024, 3), samples(t, 13, 300, 3)
 	for k, o := range []optim.Optimizer{optim.Adam{}, optim.SGD{Momentum: 0.9}, optim.Adam{Storage: optim.BFloat16}, optim.Adam{Storage: optim.Block8}, optim.Adafactor{}} {
 		for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
-			opt := trainer.Options{Device: openEmu(t, emu.Options{Seed: random(t).Uint64()}), Batch: 8, Optimizer: o, Guard: guard, Fields: data.Fields(), Seed: 3}
+			opt := trainer.Options{Device: emutest.OpenChecked(t, emu.Options{Seed: random(t).Uint64()}), Batch: 8, Optimizer: o, Guard: guard, Fields: data.Fields(), Seed: 3}
 			plain, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +93,7 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 // The bytes that a plan lists for the bus are those that cross it.
 func TestThePlanSaysWhatCrossesTheBus(t *testing.T) {
 	for _, offload := range []trainer.Offload{{}, {State: true}, {Parameters: true}, {Layers: []string{"out"}}, offloaded} {
-		data, dev := samples(t, 4*6, 4, 3), openEmu(t, emu.Options{})
+		data, dev := samples(t, 4*6, 4, 3), emutest.OpenChecked(t, emu.Options{})
 		tr := made(t, small, trainer.Options{Device: dev, Batch: 6, Fields: data.Fields(), Optimizer: optim.Adam{}, Offload: offload})
 		plan, before := tr.Plan(), dev.Traffic()
 		fit(t, tr, data)
@@ -119,7 +120,7 @@ func TestAStepThatIsNotFiniteLeavesOffloadedState(t *testing.T) {
 	good, bad := samples(t, 24, 4, 3), columns(t, 8, dataloader.Column("x", slices.Repeat([]float32{float32(math.NaN())}, 32), 4), dataloader.Column("y", make([]uint8, 8)))
 	ctx := context.Background()
 	learn := func(offload trainer.Offload, spoil bool) map[string]string {
-		tr := made(t, small, trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 8, Fields: good.Fields(), Optimizer: optim.Adam{}, Offload: offload, Sequential: true})
+		tr := made(t, small, trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 8, Fields: good.Fields(), Optimizer: optim.Adam{}, Offload: offload, Sequential: true})
 		fit(t, tr, good)
 		if spoil {
 			_, err := tr.Fit(ctx, bad)
@@ -182,7 +183,7 @@ func TestParametersAreKeptInHostMemory(t *testing.T) {
 func TestOffloadedParametersAreReadAndWritten(t *testing.T) {
 	data := samples(t, 12, 4, 3)
 	names := func(offload trainer.Offload) (s []string) {
-		tr := made(t, small, trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 6, Fields: data.Fields(), Offload: offload})
+		tr := made(t, small, trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 6, Fields: data.Fields(), Offload: offload})
 		ps, err := tr.Params()
 		if err != nil {
 			t.Fatal(err)

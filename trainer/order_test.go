@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -67,13 +68,13 @@ func TestThreadsDoNotChangeBits(t *testing.T) {
 
 func TestDelaysAndLazinessOfADeviceDoNotChangeBits(t *testing.T) {
 	ds := samples(t, 29, 4, 3)
-	want := trained(t, trainer.Options{Device: openEmu(t, emu.Options{}), Seed: 11}, ds)
+	want := trained(t, trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Seed: 11}, ds)
 	r := random(t)
 	for range 3 {
 		o := emu.Options{Seed: r.Uint64(), Delay: 200 * time.Microsecond}
-		same(t, "delayed", trained(t, trainer.Options{Device: openEmu(t, o), Seed: 11}, ds), want)
+		same(t, "delayed", trained(t, trainer.Options{Device: emutest.OpenChecked(t, o), Seed: 11}, ds), want)
 		o.Lazy = true
-		same(t, "lazy", trained(t, trainer.Options{Device: openEmu(t, o), Seed: 11}, ds), want)
+		same(t, "lazy", trained(t, trainer.Options{Device: emutest.OpenChecked(t, o), Seed: 11}, ds), want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -280,5 +281,7 @@ func TestKeptIsNeverWhatAStepInFlightOverwrites(t *testing.T) {
 		stop()
 	}
 	each(t, ask)
-	t.Run("emu, delayed", func(t *testing.T) { ask(t, openEmu(t, emu.Options{Delay: 100 * time.Microsecond, Seed: 3})) })
+	t.Run("emu, delayed", func(t *testing.T) {
+		ask(t, emutest.OpenChecked(t, emu.Options{Delay: 100 * time.Microsecond, Seed: 3}))
+	})
 }

@@ -55,7 +55,7 @@ func TestNoTwoAccessesAreUnordered(t *testing.T) {
 	r := random(t)
 	for _, o := range []emu.Options{{}, {Delay: 300 * time.Microsecond}, {Delay: 50 * time.Microsecond}, {Lazy: true}, {Lazy: true, Delay: 100 * time.Microsecond}} {
 		o.Seed = r.Uint64()
-		dev := openEmu(t, o) // which reports races at the end
+		dev := emutest.OpenChecked(t, o) // which reports races at the end
 		if err := passes(dev, ds, resident); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}

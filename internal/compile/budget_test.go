@@ -1,10 +1,8 @@
 package compile
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"testing"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/ir/irtest"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -23,8 +22,6 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
-
-var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 
 // regions are the parts of a plan that golden files list, in order.
 var regions = []struct {
@@ -51,25 +48,7 @@ func TestPlansOfReferenceModelsNeedTheBytesOfTheirGoldenFile(t *testing.T) {
 			got = fmt.Appendf(got, " scratch %d, live %d, instructions %d\n", p.Plan.Bytes, p.Plan.Live, len(p.Instrs))
 		}
 	}
-	golden(t, "plans", got)
-}
-
-// golden compares got with a file of testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *rewrite {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Errorf("%s: got\n%swant\n%s", file, got, want)
-	}
+	irtest.Compare(t, "plans", string(got))
 }
 
 // payload is the bytes of the tensors in a region, without padding.

@@ -44,3 +44,19 @@ func Instructions(t testing.TB) (i cpu.Instructions) {
 	}
 	return i
 }
+
+// OpenChecked is Open, and closes the device at the end of the test. Then no memory may be left on
+// it.
+func OpenChecked(t testing.TB, o cpu.Options) *cpu.Device {
+	t.Helper()
+	d := Open(t, o)
+	t.Cleanup(func() {
+		if bytes, blocks := d.Allocated(); blocks != 0 {
+			t.Errorf("%d bytes in %d blocks are left on the device", bytes, blocks)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}

@@ -16,3 +16,22 @@ func Open(t testing.TB, o emu.Options) *emu.Device {
 	}
 	return d
 }
+
+// OpenChecked is Open, and closes the device at the end of the test. Then nothing may be left on it,
+// and all conflicting accesses must have been ordered.
+func OpenChecked(t testing.TB, o emu.Options) *emu.Device {
+	t.Helper()
+	d := Open(t, o)
+	t.Cleanup(func() {
+		if l := d.Ledger(); !l.Empty() {
+			t.Errorf("left on the device: %v", l)
+		}
+		for _, err := range d.Races() {
+			t.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}

@@ -71,36 +71,12 @@ func counted(t *testing.T, dev kernels.Device) counts {
 	return counts{}
 }
 
-// openCPU opens the host. At the end of the test no memory may be left on it.
-func openCPU(t testing.TB) kernels.Device {
-	dev := cputest.Open(t, cpu.Options{Threads: 2})
-	t.Cleanup(func() {
-		if bytes, blocks := dev.Allocated(); blocks != 0 {
-			t.Errorf("%d bytes in %d blocks are left on the device", bytes, blocks)
-		}
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
-}
+// openCPU opens the host.
+func openCPU(t testing.TB) kernels.Device { return cputest.OpenChecked(t, cpu.Options{Threads: 2}) }
 
-// openEmu opens a hostile device. At the end of the test nothing may be left on it, and all conflicting accesses must
-// have been ordered.
+// openEmu opens the emulated device, with a seed of the test.
 func openEmu(t testing.TB) kernels.Device {
-	dev := emutest.Open(t, emu.Options{Seed: random(t).Uint64()})
-	t.Cleanup(func() {
-		if l := dev.Ledger(); !l.Empty() {
-			t.Errorf("left on the device: %v", l)
-		}
-		for _, err := range dev.Races() {
-			t.Error(err)
-		}
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
+	return emutest.OpenChecked(t, emu.Options{Seed: random(t).Uint64()})
 }
 
 // vector returns a tensor of one dimension.

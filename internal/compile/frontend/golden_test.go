@@ -1,20 +1,15 @@
 package frontend
 
 import (
-	"flag"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/graphtest"
+	"github.com/evenkeel/evenkeel/internal/ir/irtest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 
 // goldens are graphs whose programs are in testdata, a file for each.
 var goldens = []struct {
@@ -63,39 +58,7 @@ func TestGraphsBecomePrograms(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Needed = append(r.Needed, r.values[root])
-			got, path := r.Program.String(), filepath.Join("testdata", c.name+".golden")
-			if *rewrite {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("%s differs, -rewrite writes it anew:\n%s", path, diff(got, string(want)))
-			}
+			irtest.Compare(t, c.name, r.Program.String())
 		})
 	}
-}
-
-// diff returns the lines of got and want that differ.
-func diff(got, want string) string {
-	var b strings.Builder
-	gs, ws := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range max(len(gs), len(ws)) {
-		var g, w string
-		if i < len(gs) {
-			g = gs[i]
-		}
-		if i < len(ws) {
-			w = ws[i]
-		}
-		if g != w {
-			b.WriteString("got  " + g + "\nwant " + w + "\n")
-		}
-	}
-	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -86,9 +87,15 @@ func Golden(t *testing.T, name string, rewrites func(p *ir.Program), examples []
 		}
 		got = fmt.Appendf(got, "== %s\n%s──►\n%s\n", e.Name, before, after)
 	}
+	Compare(t, name, string(got))
+}
+
+// Compare compares text with the golden file of a name in testdata. -rewrite writes the file anew.
+func Compare(t testing.TB, name, text string) {
+	t.Helper()
 	file := filepath.Join("testdata", name+".golden")
 	if *rewrite {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +103,26 @@ func Golden(t *testing.T, name string, rewrites func(p *ir.Program), examples []
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != string(want) {
-		t.Errorf("%s: got\n%swant\n%s", file, got, want)
+	if text != string(want) {
+		t.Errorf("%s differs, -rewrite writes it anew:\n%s", file, diff(text, string(want)))
 	}
+}
+
+// diff returns the lines of got and want that differ.
+func diff(got, want string) string {
+	var b strings.Builder
+	gs, ws := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(gs), len(ws)) {
+		var g, w string
+		if i < len(gs) {
+			g = gs[i]
+		}
+		if i < len(ws) {
+			w = ws[i]
+		}
+		if g != w {
+			b.WriteString("got  " + g + "\nwant " + w + "\n")
+		}
+	}
+	return b.String()
 }
