@@ -136,7 +136,8 @@ func (r *Run) issue(i int, ready Waiter) {
 //
 // If a sample fails, Next returns the batches before it, and then its *SampleError in every call.
 // If ctx is done, Next returns its error and may be called again; if the context of the epoch is
-// done, it returns that error. If the caller holds all slots, the error wraps ErrHeld; if another
+// done, it returns that error; but at the end of the epoch it returns io.EOF, since a context that
+// ends after the last batch ends nothing. If the caller holds all slots, the error wraps ErrHeld; if another
 // call of Next is waiting, ErrBusy. Next allocates nothing.
 func (r *Run) Next(ctx context.Context) (Batch, error) {
 	if r == nil || r.l == nil {
@@ -178,14 +179,15 @@ func (r *Run) abandon(err error) {
 func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
+	if r.given == r.l.steps && r.last == nil && !r.closed { // done, whatever has become of ctx
+		return nil, Batch{}, io.EOF
+	}
 	if err := r.over(ctx); err != nil {
 		return nil, Batch{}, err
 	}
 	switch {
 	case r.asked:
 		return nil, Batch{}, fmt.Errorf("next: another call is waiting: %w", ErrBusy)
-	case r.given == r.l.steps:
-		return nil, Batch{}, io.EOF
 	case r.given == r.issued:
 		return nil, Batch{}, fmt.Errorf("next: step %d: %w", r.given, ErrHeld)
 	}
@@ -203,8 +205,7 @@ func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 func (r *Run) give(f *fill) Batch {
 	f.state = held
 	r.given++
-	first := f.step * r.l.opt.Batch
-	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: r.l.order[first : first+f.rows : first+f.rows]}
+	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: r.Indices(f.step)}
 }
 
 // over returns the error that ends a call of Next with ctx, or nil. l.mu is held.
@@ -238,6 +239,18 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 		return Batch{}, r.last
 	}
 	return r.give(f), nil
+}
+
+// Indices returns the indices of the samples of a step, in the order of its rows, whether Next has
+// returned its batch or not. They are valid until the run is closed. It returns nil if the epoch
+// has no such step.
+func (r *Run) Indices(step int) []int32 {
+	if r == nil || r.l == nil || step < 0 || step >= r.l.steps {
+		return nil
+	}
+	first := step * r.l.opt.Batch
+	end := min(first+r.l.opt.Batch, len(r.l.order))
+	return r.l.order[first:end:end]
 }
 
 // Release gives a slot back. Workers refill it after ready.Sync returns, or at once if ready is

@@ -478,3 +478,38 @@ func TestPanicsKeepTheirStack(t *testing.T) {
 		t.Errorf("got %v, want a panic with the stack of its place", err)
 	}
 }
+
+// After the last batch the epoch is over, whatever has become of its context; and Indices are those of its batches.
+func TestAContextThatEndsAfterTheLastBatchEndsNothing(t *testing.T) {
+	ds := &fake{n: 10}
+	l := open(t, ds, dataloader.Options{Batch: 4, Shuffle: true, Seed: 3})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	run, err := l.Epoch(ctx, 2, slots(ds, 2, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	for step := range 3 {
+		ahead := slices.Clone(run.Indices(step))
+		b, err := run.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(ahead, b.Indices) || len(ahead) != b.Rows {
+			t.Errorf("step %d: indices %v, the batch has %v", step, ahead, b.Indices)
+		}
+		if err := run.Release(b.Slot, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if run.Indices(-1) != nil || run.Indices(3) != nil {
+		t.Error("indices of steps that the epoch does not have")
+	}
+	cancel()
+	for range 2 {
+		if _, err := run.Next(ctx); err != io.EOF {
+			t.Errorf("got %v, want io.EOF", err)
+		}
+	}
+}
