@@ -1,10 +1,15 @@
 package trainer
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math"
+	"runtime/debug"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -16,42 +21,130 @@ type diagnosis struct {
 	compute arena.Stream
 	slot    *slot       // the step's; its batch is on the device
 	program *ir.Program // the step's
+	fields  fieldValues // of that program
 }
 
 // diagnose returns the error of the step in slot s: the bad index that the status word names, or
 // the first tensor that is not finite. The step's batch is still on the device, and under GuardStep
 // its parameters are those it started with. The status word stays set, so that the second run
-// changes nothing, until the pass ends.
-func (t *Trainer) diagnose(s *slot) error {
+// changes nothing, until the pass ends. The last step of a window can fail because of a gradient
+// that an earlier step made; then the error is that step's. It names its step.
+func (p *epochPass) diagnose(run *dataloader.Run, s *slot) error {
+	t, step, program := p.t, s.batch.Step, s.program
 	if err := t.streams.drain(t.slots[:]); err != nil {
-		return err
+		return fmt.Errorf("step %d: %w", step, err)
 	}
-	p := s.program
-	if err := badIndex(p.ir.Indices, s.status, s.indices); err != nil {
-		return err
+	if err := badIndex(program.ir.Indices, s.status, s.indices); err != nil {
+		return fmt.Errorf("step %d: %w", step, err)
 	}
-	d := &diagnosis{memory: t.memory, compute: t.streams.compute, slot: s, program: p.ir}
-	err := d.replay()
-	if err == nil { // the second run was finite: all that is known is the status word
+	// The sums of the window contain what the failed step added. Cleared, they hold this step's own
+	// gradients after the second run. The window ends with the pass, so that no step reads them again.
+	if err := t.memory.clear(ir.Gradients, t.streams.compute); err != nil {
+		return fmt.Errorf("step %d: %w", step, err)
+	}
+	status := s.status[0]
+	err := t.replay(s)
+	if err == nil {
+		step, err = p.replayWindow(run, s)
+	}
+	if err == nil { // every second run was finite: all that is known is the status word
 		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(),
 			Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
-		if g := int(s.status[0] - ir.FirstGradient); p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
-			e.Op, e.Label = "gradient", p.ir.Trained[g]
+		if g := int(status - ir.FirstGradient); p.mode == compile.Train && g >= 0 && g < len(program.ir.Trained) {
+			_, first, _ := t.plan.opt.window(p.mode, step, p.loader.Steps())
+			e.Op, e.Label, e.steps = "gradient", program.ir.Trained[g], step-first+1
 		}
 		err = e
 	}
 	// Gradients overflow at the smallest scale too: name it, since it cannot fall any more.
 	var e *NonFiniteError
-	if p.mode == compile.Train && t.plan.opt.scaled() && s.status[0] >= ir.FirstGradient && errors.As(err, &e) {
+	if p.mode == compile.Train && t.plan.opt.scaled() && status >= ir.FirstGradient && errors.As(err, &e) {
 		e.Scale = t.counters.scaling.Scale
 	}
-	return err
+	return fmt.Errorf("step %d: %w", step, err)
+}
+
+// replay runs the step in slot s again, and returns an error about the first tensor that is not
+// finite, or nil. Nothing is in flight, and the status word is set.
+func (t *Trainer) replay(s *slot) error {
+	p := s.program
+	d := &diagnosis{memory: t.memory, compute: t.streams.compute, slot: s, program: p.ir}
+	d.fields = fieldValuesOf(p.ir, p.dataset)
+	return d.replay()
+}
+
+// replayWindow runs the earlier steps of the window of the step in slot s again, in that slot, and
+// returns the error of the first one that is not finite, and its number. It returns the step of
+// slot s and nil if all are finite, or if their samples cannot be fetched again.
+func (p *epochPass) replayWindow(run *dataloader.Run, s *slot) (step int, err error) {
+	t, last := p.t, s.batch.Step
+	_, first, _ := t.plan.opt.window(p.mode, last, p.loader.Steps())
+	var indices [][]int32
+	for step := first; step < last; step++ {
+		indices = append(indices, slices.Clone(run.Indices(step)))
+	}
+	// No reader may write to the slot now.
+	if first == last || run.Close() != nil {
+		return last, nil
+	}
+	for step := first; step < last; step++ {
+		window, _, _ := t.plan.opt.window(p.mode, step, p.loader.Steps())
+		s.batch = dataloader.Batch{Slot: s.index, Step: step, Rows: len(indices[step-first]), Indices: indices[step-first]}
+		s.indices = append(s.indices[:0], s.batch.Indices...)
+		if s.program, err = t.programs.find(programKey{p.mode, s.batch.Rows, p.source.dataset, window}); err != nil {
+			return last, nil
+		}
+		if err := p.refill(s); err != nil {
+			return last, nil
+		}
+		if err := t.replay(s); err != nil {
+			return step, err
+		}
+	}
+	return last, nil
+}
+
+// refill fetches the samples of the batch in slot s again and uploads them.
+func (p *epochPass) refill(s *slot) error {
+	t := p.t
+	for _, f := range s.fields {
+		t.memory.willWrite(f)
+	}
+	dst := make([][]byte, len(p.source.fields))
+	for row, index := range s.batch.Indices {
+		for k, f := range p.source.fields {
+			n := int(f.Bytes())
+			dst[k] = s.host[f.Name][row*n : (row+1)*n : (row+1)*n]
+		}
+		at := dataloader.At{Index: int(index), Epoch: p.epoch, Seed: t.plan.opt.Seed}
+		if err := fetch(p.source.read, at, dst); err != nil {
+			return err
+		}
+	}
+	if err := p.writeControls(s); err != nil {
+		return err
+	}
+	st, i := &t.streams, s.index
+	return errors.Join(st.enqueueCopies(s.program.prefetch[i]), st.enqueueCopies(s.program.atLaunch[i]), st.upload.Sync())
+}
+
+// fetch calls the dataset's Fetch. A panic in it is an error.
+func fetch(ds dataloader.Dataset, at dataloader.At, dst [][]byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &dataloader.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return ds.Fetch(context.Background(), at, dst)
 }
 
 // replay checks what the step reads, then runs it call by call and checks what each call writes. It
 // returns an error about the first tensor that is not finite, or nil.
 func (d *diagnosis) replay() error {
-	if err := d.checkInputs(); err != nil {
+	if err := d.checkFields(); err != nil {
+		return err
+	}
+	if err := d.checkHomes(); err != nil {
 		return err
 	}
 	// The step's own binding launches all calls at once, so each is bound alone: slow, but only the
@@ -84,9 +177,9 @@ func (d *diagnosis) replay() error {
 	return nil
 }
 
-// checkInputs returns an error about the first value that is not finite among those that no
-// instruction writes.
-func (d *diagnosis) checkInputs() error {
+// checkHomes returns an error about the first value that is not finite among parameters, optimizer
+// state and statistics: those that no instruction writes.
+func (d *diagnosis) checkHomes() error {
 	p := d.program
 	// Values that an instruction writes hold what the failed step left there.
 	written := make([]bool, len(p.Values))
@@ -96,18 +189,12 @@ func (d *diagnosis) checkInputs() error {
 		}
 	}
 	for i, v := range p.Values {
-		// Resident data are checked where a step gathers them; controls are the trainer's own.
-		if written[i] || !v.Home || !v.Spec.Type.Float() {
-			continue
-		}
-		if v.Ref.Region == ir.Resident || v.Name == ir.ControlsName {
+		// checkFields has checked the batch.
+		if written[i] || !v.Home || v.Ref.Region == ir.Slot || v.Ref.Region == ir.Resident {
 			continue
 		}
 		if e := d.firstNonFinite(v); e != nil {
 			e.Label = v.Name
-			if v.Ref.Region == ir.Slot {
-				e.locate(d.slot.indices, v.Spec)
-			}
 			return e
 		}
 	}
@@ -130,16 +217,13 @@ func (d *diagnosis) chainInputs(in *ir.Instr) ([][]byte, error) {
 	return data, nil
 }
 
-// blame completes e, an error about an output of in, with what the operation knows: the sample of
-// resident data, the step of a chain, or the label outside the classes.
+// blame completes e, an error about an output of in, with what the operation knows: the step of a
+// chain, or the label outside the classes.
 func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) error {
 	p := d.program
 	e.Op, e.Label = in.Op.Name, in.Label
 	e.Half = kernels.ComputeTypeOf(in.Attrs) == arena.Float16 || p.Values[in.Out[0]].Spec.Type == arena.Float16
 	switch in.Op {
-	case kernels.Gather:
-		e.Op, e.Label = "", p.Values[in.In[0]].Name
-		e.locate(d.slot.indices, p.Values[in.Out[0]].Spec)
 	case kernels.Chain:
 		return blameStep(p, in, before, e)
 	case kernels.MatMul: // the output may be a slice of rows of a gradient
@@ -186,37 +270,15 @@ func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) 
 	return e
 }
 
-// blameLabel looks for a label outside the classes in the inputs of a cross entropy, whose output e
-// is about.
-func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
-	classes, labels := d.program.Values[in.In[0]].Spec.Shape[1], d.program.Values[in.In[1]]
-	b, err := d.read(labels)
-	if err != nil {
-		return err
-	}
-	got := make([]float64, labels.Spec.Shape.Elems())
-	kernels.Load(got, labels.Spec.Type, b)
-	// A label outside the classes gives NaN.
-	for i, l := range got {
-		if l < 0 || l >= float64(classes) {
-			e.err, e.BadLabel, e.Classes, e.Sample = ErrLabel, int64(l), classes, int(d.slot.indices[i])
-			return e
-		}
-	}
-	return e
-}
-
 // firstNonFinite returns an error about the first element of v that is not finite, or nil.
 func (d *diagnosis) firstNonFinite(v ir.Value) *NonFiniteError {
 	if !v.Spec.Type.Float() && !v.Spec.Type.Half() {
 		return nil
 	}
-	b, err := d.read(v)
+	x, err := d.numbers(v)
 	if err != nil {
 		return &NonFiniteError{Label: v.Name, Sample: -1, err: err}
 	}
-	x := make([]float64, v.Spec.Shape.Elems())
-	kernels.Load(x, v.Spec.Type, b)
 	for i, e := range x {
 		if !finite(e) {
 			return &NonFiniteError{Index: i, Value: e, Samples: len(d.slot.indices), Sample: -1, err: ErrNonFinite}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/internal/ir"
-	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
@@ -18,6 +17,8 @@ type NonFiniteError struct {
 	// else in the whole tensor. It is -1 if it is not known.
 	Index    int
 	Value    float64 // value of that element: NaN or an infinity
+	Decoded  bool    // the data are finite: decoding, with the field's Scale and Shift, made Value of Stored
+	Stored   float64 // value of the element as it is stored; set for fields only
 	Samples  int     // number of samples in the step
 	Sample   int     // index in the dataset of the sample that caused it; -1 if not known
 	BadLabel int64   // the class label that is outside the classes; set with ErrLabel only
@@ -26,7 +27,10 @@ type NonFiniteError struct {
 	// smallest; else 0.
 	Scale float64
 	Half  bool // the operation rounds to float16, whose largest number is 65504
-	err   error
+
+	labels int // labels in a sample; 0 if the model computes them
+	steps  int // of the window whose gradients were added up; 0 or 1: one
+	err    error
 }
 
 func (e *NonFiniteError) Error() string {
@@ -46,32 +50,46 @@ func (e *NonFiniteError) Error() string {
 func (e *NonFiniteError) cause() string {
 	switch {
 	case e.err == ErrLabel:
-		return fmt.Sprintf("sample %d has label %d, the model has classes 0 to %d", e.Sample, e.BadLabel, e.Classes-1)
+		return fmt.Sprintf("%s has label %d%s, the model has classes 0 to %d", e.labelsOf(), e.BadLabel, e.labelAt(), e.Classes-1)
+	case e.Decoded:
+		return fmt.Sprintf("sample %d: field %q has %v at element %d, which its scale and shift decode to %v",
+			e.Sample, e.Label, e.Stored, e.Index, e.Value)
 	case e.Op == "" && e.Sample >= 0:
 		return fmt.Sprintf("sample %d: field %q has %v at element %d", e.Sample, e.Label, e.Value, e.Index)
 	case e.Op == "":
 		return fmt.Sprintf("%q has %v at element %d", e.Label, e.Value, e.Index)
+	case e.Index < 0 && e.steps > 1:
+		return fmt.Sprintf("%s of %q, added up over %d steps", e.Op, e.Label, e.steps)
 	case e.Index < 0:
 		return fmt.Sprintf("%s of %q", e.Op, e.Label)
 	}
 	return fmt.Sprintf("%s %q made %v at element %d", e.Op, e.Label, e.Value, e.Index)
 }
 
+// labelsOf names what holds the bad label.
+func (e *NonFiniteError) labelsOf() string {
+	if e.labels == 0 {
+		return fmt.Sprintf("%s %q", e.Op, e.Label)
+	}
+	return fmt.Sprintf("sample %d: field %q", e.Sample, e.Label)
+}
+
+// labelAt is the position of the bad label, where there are several.
+func (e *NonFiniteError) labelAt() string {
+	if e.labels == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" at element %d", e.Index)
+}
+
 // Unwrap returns ErrNonFinite or ErrLabel.
 func (e *NonFiniteError) Unwrap() error { return e.err }
-
-// locate splits Index, an index into a field of the whole batch, into the sample and the index into
-// its field. indices are those of the batch's samples, batch is the field's type and shape.
-// Example: in a batch [4, 3], element 7 is element 1 of the third sample, indices[2].
-func (e *NonFiniteError) locate(indices []int32, batch kernels.Spec) {
-	sampleElems := batch.Shape.Elems() / len(indices)
-	e.Sample, e.Index = int(indices[e.Index/sampleElems]), e.Index%sampleElems
-}
 
 // IndexError names an index outside an embedding table, a matrix whose rows a node reads by index.
 // It wraps ErrIndex.
 type IndexError struct {
 	Node   string // name of the node that reads rows of the table
+	Field  string // name of the field that holds the index; "" if the model computes the indices
 	Index  int64  // the bad index
 	Rows   int    // rows of the table: valid indices are 0 to Rows-1
 	Sample int    // index of the sample in the dataset; -1 if the model computes the indices
@@ -84,7 +102,7 @@ func (e *IndexError) Error() string {
 	if e.Sample < 0 {
 		return s
 	}
-	return fmt.Sprintf("sample %d: %s", e.Sample, s)
+	return fmt.Sprintf("sample %d: field %q: %s", e.Sample, e.Field, s)
 }
 
 // Unwrap returns ErrIndex.
@@ -100,7 +118,7 @@ func badIndex(indices []ir.Indices, status, samples []int32) error {
 	e := &IndexError{Node: x.Node, Rows: x.Rows, Index: x.Index, Sample: -1, At: x.At, place: x.At}
 	// Each is the number of indices of a sample, 0 if they are not a field of it.
 	if x.Each > 0 && x.At/x.Each < len(samples) {
-		e.Sample, e.At = int(samples[x.At/x.Each]), x.At%x.Each
+		e.Sample, e.At, e.Field = int(samples[x.At/x.Each]), x.At%x.Each, x.Field
 	}
 	return e
 }

@@ -220,7 +220,7 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 			return fmt.Errorf("step %d: %w", s.batch.Step, err)
 		}
 	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
-		return fmt.Errorf("step %d: %w", s.batch.Step, t.diagnose(s))
+		return p.diagnose(run, s)
 	}
 	p.loss += loss * float64(s.batch.Rows)
 	if s.program.hasAccuracy {

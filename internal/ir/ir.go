@@ -119,9 +119,10 @@ type Round struct {
 // Indices describe an operand that selects rows, such as word numbers for an embedding of Rows
 // words. Each index must be in 0 … Rows-1.
 type Indices struct {
-	Node string // name of the node that selects the rows
-	Rows int    // number of rows to select from
-	Each int    // indices in one sample of the batch; 0: the graph computes the indices
+	Node  string // name of the node that selects the rows
+	Rows  int    // number of rows to select from
+	Field string // field of the batch that holds the indices; "": the graph computes them
+	Each  int    // indices in one sample of the batch; 0: the graph computes the indices
 }
 
 // Result is a value in region Results.

@@ -29,8 +29,8 @@ func (r *reader) gather(n *gorgonia.Node) *rule {
 		index := r.reshape(v[1], kernels.Shape{r.Spec(v[1]).Shape.Elems()})
 		if data := r.Spec(v[0]).Shape; len(data) > 0 {
 			x := ir.Indices{Node: n.Name(), Rows: data[0]}
-			if r.isInputData(children(n)[1]) {
-				x.Each = max(1, r.Spec(index).Shape.Elems()/max(1, r.Batch))
+			if f := r.fieldOf(children(n)[1]); f != "" {
+				x.Field, x.Each = f, max(1, r.Spec(index).Shape.Elems()/max(1, r.Batch))
 			}
 			if err := r.checkIndex(index, x); err != nil {
 				return kernels.None, err
@@ -53,12 +53,12 @@ func (g *Graph) checkIndex(index kernels.Value, x ir.Indices) error {
 	return nil
 }
 
-// isInputData reports whether n is a field of the batch, or a reshape of one.
-func (r *reader) isInputData(n *gorgonia.Node) bool {
+// fieldOf returns the name of the batch's field that n is, or a reshape of; "" if it is none.
+func (r *reader) fieldOf(n *gorgonia.Node) string {
 	for ; n != nil; n = unwrap(n, "gorgonia.reshapeOp") {
-		if r.isInput(n) {
-			return true
+		if in, ok := r.Inputs[n]; ok {
+			return in.Field
 		}
 	}
-	return false
+	return ""
 }

@@ -1,0 +1,243 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// wordNet classifies rows of numbers x and of a word: labels, indices and numbers can all be bad.
+func wordNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.New(g)
+	x, word := net.Input("x", batch, 4), net.Indices("word", batch)
+	h, e := net.Dense(x, "hidden", 4, layers.ReLU), net.Embedding(word, "words", 5, 4)
+	if err := net.Err(); err != nil {
+		return trainer.Model{}, err
+	}
+	return net.Classifier(x, net.Dense(gorgonia.Must(gorgonia.Add(h, e)), "out", 3, nil))
+}
+
+// wordData are n samples for wordNet, without mistakes. Their x are positive.
+func wordData(n int) (x []float32, word, y []uint8) {
+	x, word, y = make([]float32, 4*n), make([]uint8, n), make([]uint8, n)
+	for i := range n {
+		word[i], y[i] = uint8(i%5), uint8(i%3)
+		for j := range 4 {
+			x[4*i+j] = float32((i+j)%7) / 4
+		}
+	}
+	return x, word, y
+}
+
+// mixesOf calls f with the options of every mix that a diagnosis must not depend on.
+func mixesOf(f func(name string, opt trainer.Options)) {
+	for _, accumulate := range []int{1, 2, 4} {
+		for name, opt := range map[string]trainer.Options{
+			"guard each":  {Guard: trainer.GuardEach},
+			"scaled loss": {LossScale: optim.Scaling{Mode: optim.ScaleAlways}},
+			"guard step":  {},
+		} {
+			opt.Batch, opt.Accumulate, opt.Sequential = 4, accumulate, true
+			f(fmt.Sprintf("accumulate %d, %s", accumulate, name), opt)
+		}
+	}
+}
+
+// A bad label, index or number is named by sample and field, in the same words, whatever the options are.
+func TestADiagnosisDoesNotDependOnTheMix(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		n     int
+		spoil func(x []float32, word, y []uint8)
+		class error
+		want  string
+	}{
+		{"label", 16, func(_ []float32, _, y []uint8) { y[6] = 200 }, trainer.ErrLabel,
+			`train epoch 0: step 1: sample 6: field "y" has label 200, the model has classes 0 to 2: label outside the classes`},
+		{"label of the tail", 15, func(_ []float32, _, y []uint8) { y[14] = 3 }, trainer.ErrLabel,
+			`train epoch 0: step 3: sample 14: field "y" has label 3, the model has classes 0 to 2: label outside the classes`},
+		{"number", 16, func(x []float32, _, _ []uint8) { x[4*9+2] = float32(math.NaN()) }, trainer.ErrNonFinite,
+			`train epoch 0: step 2: sample 9: field "x" has NaN at element 2: not finite`},
+		{"index", 15, func(_ []float32, word, _ []uint8) { word[5] = 77 }, trainer.ErrIndex,
+			`train epoch 0: step 1: sample 5: field "word": node "words/out": index 77 at 1 is not in 0..4: index outside the rows`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			parallel(t)
+			x, word, y := wordData(c.n)
+			good := columns(t, c.n, dataloader.Column("x", x, 4), dataloader.Column("word", word), dataloader.Column("y", y))
+			x, word, y = wordData(c.n)
+			c.spoil(x, word, y)
+			bad := columns(t, c.n, dataloader.Column("x", x, 4), dataloader.Column("word", word), dataloader.Column("y", y))
+			each(t, func(t *testing.T, dev kernels.Device) {
+				mixesOf(func(name string, opt trainer.Options) {
+					opt.Device, opt.Fields, opt.Resident = dev, good.Fields(), []dataloader.Dataset{bad}
+					tr, err := trainer.New(t.Context(), wordNet, opt)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer tr.Close()
+					for k, ds := range []dataloader.Dataset{bad, &faulty{Dataset: bad}} {
+						_, err := tr.Fit(context.Background(), ds)
+						if want := epochOf(c.want, k); !errors.Is(err, c.class) || err.Error() != want {
+							t.Errorf("%s, dataset %d: got\n%v\nwant\n%v", name, k, err, want)
+						}
+					}
+					fit(t, tr, good) // nothing is left of the failures
+				})
+			})
+		})
+	}
+}
+
+// epochOf returns a message about epoch 0 as one about epoch k.
+func epochOf(message string, k int) string {
+	return strings.Replace(message, "epoch 0", fmt.Sprint("epoch ", k), 1)
+}
+
+// A number that decoding makes infinite is named as it is stored.
+func TestAnOverflowWhileDecodingNamesTheStoredValue(t *testing.T) {
+	y := make([]uint8, 8)
+	bytes, wide := make([]uint8, 32), make([]float64, 32)
+	bytes[4*5+1], wide[4*5+1] = 255, -1e300
+	for _, c := range []struct {
+		name string
+		x    dataloader.Array
+		want string
+	}{
+		{"scaled bytes", dataloader.Column("x", bytes, 4).Scaled(1e37, 0), "has 255 at element 1, which its scale and shift decode to +Inf"},
+		{"float64", dataloader.Column("x", wide, 4), "has -1e+300 at element 1, which its scale and shift decode to -Inf"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			each(t, func(t *testing.T, dev kernels.Device) {
+				ds := columns(t, 8, c.x, dataloader.Column("y", y))
+				for _, accumulate := range []int{1, 2} {
+					tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Accumulate: accumulate, Fields: ds.Fields(),
+						Resident: []dataloader.Dataset{ds}, Sequential: true})
+					for k, from := range []dataloader.Dataset{ds, &faulty{Dataset: ds}} {
+						_, err := tr.Fit(context.Background(), from)
+						want := fmt.Sprintf(`train epoch %d: step 1: sample 5: field "x" %s: not finite`, k, c.want)
+						var e *trainer.NonFiniteError
+						if !errors.As(err, &e) || err.Error() != want || !e.Decoded || e.Sample != 5 || e.Label != "x" || e.Index != 1 {
+							t.Errorf("accumulate %d, dataset %d: got\n%v\nwant\n%v", accumulate, k, err, want)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// Several labels in a sample: the position is that in the sample, also where the model reshapes them.
+func TestALabelAmongSeveralIsNamedByItsPosition(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x, y := net.Input("x", batch, 3, 4), net.Indices("y", batch, 3)
+		if err := net.Err(); err != nil {
+			return trainer.Model{}, err
+		}
+		rows := gorgonia.Must(gorgonia.Reshape(x, []int{batch * 3, 4}))
+		labels := gorgonia.Must(gorgonia.Reshape(y, []int{batch * 3}))
+		logits := net.Dense(rows, "out", 5, nil)
+		ce := net.CrossEntropy(logits, labels, "rows")
+		if err := net.Err(); err != nil {
+			return trainer.Model{}, err
+		}
+		loss, err := gorgonia.Mean(ce)
+		return trainer.Model{Inputs: net.Inputs(), Output: logits, Loss: loss, Params: net.Params()}, err
+	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		y := make([]uint8, 24)
+		y[3*6+2] = 9
+		ds := columns(t, 8, dataloader.Column("x", make([]float32, 96), 3, 4), dataloader.Column("y", y, 3))
+		tr := made(t, model, trainer.Options{Device: dev, Batch: 2, Accumulate: 4, Fields: ds.Fields(), Sequential: true})
+		_, err := tr.Fit(context.Background(), ds)
+		const want = `train epoch 0: step 3: sample 6: field "y" has label 9 at element 2, the model has classes 0 to 4: label outside the classes`
+		var e *trainer.NonFiniteError
+		if !errors.As(err, &e) || err.Error() != want || e.Sample != 6 || e.Index != 2 {
+			t.Errorf("got\n%v\nwant\n%v", err, want)
+		}
+	})
+}
+
+// rootNet is loss = mean √(w·x): finite at x = 0, where its gradient is not.
+func rootNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.New(g)
+	x := net.Input("x", batch, 1)
+	w := net.Param("root/w", layers.Ones{}, 1, 1)
+	if err := net.Err(); err != nil {
+		return trainer.Model{}, err
+	}
+	s := gorgonia.Must(gorgonia.Sqrt(gorgonia.Must(gorgonia.Mul(x, w))))
+	gorgonia.WithName("root/sqrt")(s)
+	loss, err := gorgonia.Mean(s)
+	return trainer.Model{Inputs: net.Inputs(), Output: s, Loss: loss, Params: net.Params()}, err
+}
+
+// A step whose loss is finite and whose gradient is not: the window's last step finds it, and the error is that of the step that made it.
+func TestAGradientOfAnEarlierStepIsNamedAsWithoutAWindow(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		x := []float32{1, 2, 3, 4, 5, 0, 7, 8, 9, 10, 11, 12}
+		ds := columns(t, len(x), dataloader.Column("x", x, 1))
+		good := columns(t, len(x), dataloader.Column("x", []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 1))
+		var want error
+		for _, accumulate := range []int{1, 2, 3, 4, 6} {
+			for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
+				tr := made(t, rootNet, trainer.Options{Device: dev, Batch: 2, Accumulate: accumulate, Guard: guard, Fields: ds.Fields(),
+					Resident: []dataloader.Dataset{ds}, Sequential: true, Optimizer: optim.SGD{Rate: math.SmallestNonzeroFloat64}})
+				for _, from := range []dataloader.Dataset{ds, &faulty{Dataset: ds}} {
+					_, err := tr.Fit(context.Background(), from)
+					var e *trainer.NonFiniteError
+					if !errors.As(err, &e) {
+						t.Fatalf("accumulate %d: got %v, want a NonFiniteError", accumulate, err)
+					}
+					if want == nil {
+						want = e
+						if e.Op == "gradient" || e.Index < 0 || !strings.Contains(err.Error(), "step 2") {
+							t.Fatalf("got %v, want the operation at step 2", err)
+						}
+					}
+					if e.Error() != want.Error() || !strings.Contains(err.Error(), "step 2") {
+						t.Errorf("accumulate %d, guard %d: got %v, want %v at step 2", accumulate, guard, err, want)
+					}
+				}
+				fit(t, tr, good)
+			}
+		}
+	})
+}
+
+// What is left to say if the samples of the earlier steps cannot be fetched again.
+func TestAGradientOfSamplesThatAreGoneIsNamed(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := columns(t, 4, dataloader.Column("x", []float32{1, 0, 3, 4}, 1))
+		for name, again := range map[string]func() error{
+			"error": func() error { return errors.New("read once only") },
+			"panic": func() error { panic("read once only") },
+		} {
+			var fetched [4]atomic.Bool
+			once := &faulty{ds, func(_ context.Context, at dataloader.At) error {
+				if fetched[at.Index].Swap(true) {
+					return again()
+				}
+				return nil
+			}}
+			tr := made(t, rootNet, trainer.Options{Device: dev, Batch: 2, Accumulate: 2, Fields: ds.Fields(), Sequential: true})
+			_, err := tr.Fit(context.Background(), once)
+			if want := `train epoch 0: step 1: gradient of "root/w", added up over 2 steps: not finite`; fmt.Sprint(err) != want {
+				t.Errorf("%s: got %v, want %s", name, err, want)
+			}
+		}
+	})
+}
