@@ -89,7 +89,7 @@ func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloade
 	full := p.programs[p.fullKey(mode, dataset)]
 	if full == nil {
 		if mode == compile.Predict && !slices.ContainsFunc(p.order, func(k programKey) bool { return k.mode == mode }) {
-			return blameModel(frontend.ErrNoOutput)
+			return blameModel(frontend.ErrNoOutput, 0)
 		}
 		return fmt.Errorf("the trainer was made for its resident datasets only: "+
 			"set Options.Fields to stream others: %w", ErrData)

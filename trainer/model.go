@@ -1,42 +1,99 @@
 package trainer
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"reflect"
+	"runtime"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/trainer/internal/modelcall"
 )
 
-// modelCalls is held while a model function runs: Gorgonia counts groups of nodes in a package
-// variable, without a lock.
-var modelCalls sync.Mutex
+// modelCalls holds one element while a model function runs: Gorgonia counts groups of nodes in a
+// package variable, without a lock.
+var modelCalls = make(chan struct{}, 1)
+
+// errInsideModel is the error of a call that would wait for the model function that makes it.
+var errInsideModel = fmt.Errorf("called inside a model function: it must only add nodes to its graph and return: %w", ErrModel)
 
 // callModel runs a model function and checks its result. A panic in the function becomes an error.
-func callModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err error) {
-	modelCalls.Lock()
-	defer modelCalls.Unlock()
-	// Gorgonia's Must and many of its functions panic.
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("model function, batch %d: panic: %v: %w", rows, r, ErrModel)
-		}
-	}()
-	if m, err = model(g, rows); err != nil {
-		return m, fmt.Errorf("model function, batch %d: %w", rows, err)
+// It waits for other model functions until ctx ends.
+func callModel(ctx context.Context, model ModelFunc, g *gorgonia.ExprGraph, rows int) (Model, error) {
+	if insideModel() {
+		return Model{}, errInsideModel
 	}
-	if err := checkModel(m, g, rows); err != nil {
+	select {
+	case modelCalls <- struct{}{}:
+	case <-ctx.Done():
+		return Model{}, ctx.Err()
+	}
+	defer func() { <-modelCalls }()
+	m, err := runModel(model, g, rows)
+	if err != nil {
 		return m, fmt.Errorf("model function, batch %d: %w", rows, err)
 	}
 	return m, nil
 }
 
-// blameModel adds ErrModel to a compiler's error that the model causes.
-func blameModel(err error) error {
+// runModel runs a model function and checks its result. Of several errors it returns the cause: the
+// first one of a layer, whose nil result the function may have passed on to code that panics.
+func runModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err error) {
+	modelcall.Begin(g)
+	// Gorgonia's Must and many of its functions panic.
+	defer func() {
+		r, layer := recover(), modelcall.End(g)
+		switch {
+		case layer != nil && (r != nil || err != nil && !errors.Is(err, layer) || err == nil && m.Loss == nil):
+			err = layer
+		case r != nil:
+			err = fmt.Errorf("panic: %v: %w", r, ErrModel)
+		}
+	}()
+	if m, err = model(g, rows); err != nil {
+		return m, err
+	}
+	return m, checkModel(m, g, rows)
+}
+
+// runModelName is the name of runModel in call stacks.
+var runModelName = runtime.FuncForPC(reflect.ValueOf(runModel).Pointer()).Name()
+
+// insideModel reports whether a model function of this goroutine has called, at any depth.
+func insideModel() bool {
+	if len(modelCalls) == 0 { // no model function runs
+		return false
+	}
+	pcs := make([]uintptr, 64)
+	n := runtime.Callers(1, pcs)
+	for n == len(pcs) {
+		pcs = make([]uintptr, 2*len(pcs))
+		n = runtime.Callers(1, pcs)
+	}
+	frames := runtime.CallersFrames(pcs[:n])
+	for {
+		f, more := frames.Next()
+		if f.Function == runModelName {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// blameModel adds ErrModel to a compiler's error that the model causes. rows is the batch.
+func blameModel(err error, rows int) error {
+	var sum *compile.SumLossError
+	if errors.As(err, &sum) {
+		return &SumLossError{Loss: sum.Loss, Sum: sum.Sum, Batch: rows}
+	}
 	classes := []error{frontend.ErrNoLoss, frontend.ErrUnreached, frontend.ErrInput, frontend.ErrNoOutput, ir.ErrHome}
 	for _, class := range classes {
 		if errors.Is(err, class) {

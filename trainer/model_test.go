@@ -217,3 +217,117 @@ func TestPredictSaysThatOtherDataCannotBeStreamed(t *testing.T) {
 		}
 	})
 }
+
+// A layer with an error returns nil, and what the function does with that is no cause.
+func TestTheFirstErrorOfALayerIsTheError(t *testing.T) {
+	t.Parallel()
+	// bad has 3 dimensions, and Dense needs 2.
+	bad := func(net *layers.Net, batch int) *gorgonia.Node {
+		return net.Dense(net.Input("x", batch, 2, 2), "bad", 4, nil)
+	}
+	own := errors.New("the function's own")
+	for name, model := range map[string]trainer.ModelFunc{
+		"Gorgonia panics": func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.New(g)
+			h := bad(net, batch)
+			return net.Classifier(h, gorgonia.Must(gorgonia.Add(h, h)))
+		},
+		"user code panics": func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.New(g)
+			return trainer.Model{Loss: net.Param("w", layers.Zeros{}, bad(net, batch).Shape()[1])}, nil
+		},
+		"another error": func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			bad(layers.New(g), batch)
+			return trainer.Model{}, own
+		},
+		"wrapped": func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.New(g)
+			bad(net, batch)
+			return trainer.Model{}, fmt.Errorf("my net: %w", net.Err())
+		},
+		"no error": func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.New(g)
+			return trainer.Model{Inputs: net.Inputs(), Output: bad(net, batch)}, nil
+		},
+	} {
+		_, err := trainer.Plan(t.Context(), model, trainer.Options{Batch: 4})
+		if !errors.Is(err, layers.ErrShape) || !strings.Contains(err.Error(), `dense "bad": input (4, 2, 2) needs 2 dimensions`) {
+			t.Errorf("%s: got %v, want the layer's error", name, err)
+		}
+		if errors.Is(err, own) || strings.Contains(err.Error(), "nil pointer") {
+			t.Errorf("%s: got %v, want no consequence of the layer's error", name, err)
+		}
+	}
+	// A layer that failed in a net of its own, and is not in the model, is no error.
+	spare := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		layers.New(g).Dense(nil, "bad", 4, nil)
+		return small(g, batch)
+	}
+	if _, err := trainer.Plan(t.Context(), spare, trainer.Options{Batch: 4}); err != nil {
+		t.Errorf("a model without the layer: %v", err)
+	}
+}
+
+// A call that would wait for the model function that makes it returns.
+func TestACallInsideAModelFunctionIsAnError(t *testing.T) {
+	ds := samples(t, 9, 4, 3)
+	opt := trainer.Options{Device: openCPU(t), Batch: 4, Fields: ds.Fields(), Memory: 1 << 20}
+	var inside func() error // the call that the model function makes; nil: none
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		if inside != nil {
+			if err := inside(); !errors.Is(err, trainer.ErrModel) || !strings.Contains(err.Error(), "inside a model function") {
+				t.Errorf("got %v, want ErrModel", err)
+			}
+		}
+		return small(g, batch)
+	}
+	tr := made(t, small, opt)
+	// own calls its model function again for the tail of its first pass or prediction.
+	own := made(t, model, opt)
+	ctx := context.Background()
+	predict := func(tr *trainer.Trainer) error { return firstError(tr, ds) }
+	for name, call := range map[string]func() error{
+		"Plan":     func() error { _, err := trainer.Plan(ctx, small, opt); return err },
+		"New":      func() error { _, err := trainer.New(ctx, small, opt); return err },
+		"MaxBatch": func() error { _, err := trainer.MaxBatch(ctx, small, opt, 8); return err },
+		"Explore":  func() error { _, err := trainer.Explore(ctx, small, opt, trainer.ExploreOptions{}); return err },
+		"Fit":      func() error { _, err := tr.Fit(ctx, ds); return err },
+		"Evaluate": func() error { _, err := tr.Evaluate(ctx, ds); return err },
+		"Predict":  func() error { return predict(tr) },
+	} {
+		inside = call
+		within(t, 10*time.Second, name, func() {
+			if _, err := trainer.Plan(ctx, model, opt); err != nil {
+				t.Errorf("%s: the model function itself: %v", name, err)
+			}
+		})
+	}
+	inside = func() error { return predict(own) }
+	within(t, 10*time.Second, "Predict of the same trainer", func() {
+		if err := predict(own); err != nil {
+			t.Error(err)
+		}
+	})
+	inside = nil
+	fit(t, tr, ds) // nothing is held
+}
+
+// In a goroutine that the model function waits for, the call ends with its context.
+func TestACallThatAModelFunctionWaitsForEndsWithItsContext(t *testing.T) {
+	opt := trainer.Options{Batch: 4}
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		done := make(chan error)
+		go func() { _, err := trainer.Plan(ctx, small, opt); done <- err }()
+		if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the context's error", err)
+		}
+		return small(g, batch)
+	}
+	within(t, 10*time.Second, "Plan", func() {
+		if _, err := trainer.Plan(t.Context(), model, opt); err != nil {
+			t.Error(err)
+		}
+	})
+}

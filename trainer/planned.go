@@ -205,18 +205,18 @@ func (p *planned) compile(ctx context.Context, k programKey, like *ir.Program) (
 func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program) (*ir.Program, error) {
 	// Each program has a graph of its own, since the shapes in a Gorgonia graph are fixed.
 	g := gorgonia.NewGraph()
-	m, err := callModel(p.model, g, k.rows)
+	m, err := callModel(ctx, p.model, g, k.rows)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := p.config(g, m, k)
+	cfg, err := p.config(ctx, g, m, k)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Like = like
 	prog, err := compile.Compile(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(explainBatchNorm(g, k.rows, err)))
+		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(explainBatchNorm(g, k.rows, err), k.rows))
 	}
 	if k.dataset != streamed {
 		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)
@@ -230,14 +230,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 }
 
 // config returns the compiler's configuration for program k of model m.
-func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg compile.Config, err error) {
+func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k programKey) (cfg compile.Config, err error) {
 	o := &p.opt
 	cfg = compile.Config{
-		Model: frontend.Model{
-			Graph: g, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
-			Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
-			Frozen: o.frozen, Seed: o.Seed,
-		},
 		Mode:    k.mode,
 		Offload: compile.Offload(o.Offload), Homes: &p.homes, Device: o.Device, Debug: o.Debug,
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
@@ -246,19 +241,46 @@ func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg comp
 		cfg.Update = o.update(k.window)
 		cfg.Recompute = compile.Recompute{Owners: o.Recompute.Layers, Budget: p.budget}
 	}
-	for _, param := range m.Params {
-		cfg.Params[param.Node] = true
-	}
-	for _, stat := range m.Statistics {
-		cfg.Statistics[stat.Node] = true
-	}
-	if cfg.Inputs, err = p.inputs(m, k); err != nil {
+	if cfg.Model, err = p.graphModel(g, m, k); err != nil {
 		return cfg, err
 	}
-	if k.mode != compile.Predict {
-		cfg.Keep, err = o.keepNodes(g)
+	// One program of several rows is enough to check the loss.
+	first := k.mode == compile.Train && len(p.order) == 0 || k.mode == compile.Evaluate && o.Batch == 1
+	if first && !m.MeanLoss {
+		cfg.Twice = func() (frontend.Model, error) {
+			k, g := k, gorgonia.NewGraph()
+			k.rows *= 2
+			m, err := callModel(ctx, p.model, g, k.rows)
+			if err != nil {
+				return frontend.Model{}, err
+			}
+			return p.graphModel(g, m, k)
+		}
 	}
-	return cfg, err
+	return cfg, nil
+}
+
+// graphModel returns the roles of the nodes of g for program k of model m.
+func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm frontend.Model, err error) {
+	o := &p.opt
+	fm = frontend.Model{
+		Graph: g, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
+		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
+		Frozen: o.frozen, Seed: o.Seed,
+	}
+	for _, param := range m.Params {
+		fm.Params[param.Node] = true
+	}
+	for _, stat := range m.Statistics {
+		fm.Statistics[stat.Node] = true
+	}
+	if fm.Inputs, err = p.inputs(m, k); err != nil {
+		return fm, err
+	}
+	if k.mode != compile.Predict {
+		fm.Keep, err = o.keepNodes(g)
+	}
+	return fm, err
 }
 
 // update returns the optimizer's part of a training step.

@@ -46,10 +46,14 @@ func (t *Trainer) use() *usage {
 }
 
 // acquire waits for the device, for a brief use. It returns ErrBusy if a pass runs, ErrClosed after
-// Close, and ctx's error if ctx ends the wait. The caller calls release.
+// Close, and ctx's error if ctx ends the wait. Inside a model function, which the holder of the
+// device may wait for, it returns errInsideModel. The caller calls release.
 func (u *usage) acquire(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
+	}
+	if insideModel() {
+		return errInsideModel
 	}
 	// A free device is taken even if ctx is done: the caller then finds that out by itself, as it
 	// does without a wait.

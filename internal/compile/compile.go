@@ -123,6 +123,9 @@ func (c *compiler) step() (err error) {
 	if c.forward, err = c.graph.Forward(); err != nil {
 		return err
 	}
+	if err := c.checkLoss(); err != nil {
+		return err
+	}
 	// Before gradients: their rules copy the compute type of a product to the products of the
 	// backward pass.
 	passes.Round(c.Program, c.cfg.Precision)

@@ -46,6 +46,9 @@ type Config struct {
 	Like      *ir.Program    // the same model and mode at a larger batch, whose order and placement are reused; nil: none
 	Off       Pass           // passes that are switched off
 	Debug     bool           // leave guard bytes after each scratch buffer, for arena.Sentry
+	// Twice returns the same model for twice the batch, to find a loss that is a sum over the rows;
+	// nil: the loss is not checked.
+	Twice func() (frontend.Model, error)
 
 	scheduler *schedule.Scheduler // the only one, for tests; nil: all compete
 }

@@ -19,8 +19,13 @@ type Model struct {
 	Inputs gorgonia.Nodes
 	// Output is the result of Predict, one row for each sample: logits or values.
 	Output *gorgonia.Node
-	// Loss is the scalar to minimise, the mean over the rows of the batch. Required.
+	// Loss is the scalar to minimise, the mean over the rows of the batch. Required. A trainer
+	// refuses a loss that is certainly a sum over the rows: use gorgonia.Mean, or multiply the sum
+	// by 1/batch.
 	Loss *gorgonia.Node
+	// MeanLoss states that Loss is meant as it is, so that a trainer does not look for a sum over
+	// the rows. Set it if the data make a sum a mean, such as weights that add up to 1.
+	MeanLoss bool
 	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
 	// accuracy. Nil: no accuracy is reported.
 	Correct *gorgonia.Node

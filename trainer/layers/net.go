@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/modelcall"
 )
 
 // Net adds layers to one graph. After an error all methods do nothing and return nil; Err and the
@@ -248,6 +249,7 @@ func (n *Net) activated(y *gorgonia.Node, name string, act Activation) *gorgonia
 func (n *Net) fail(err error) {
 	if n.err == nil {
 		n.err = err
+		modelcall.Fail(n.g, err)
 	}
 }
 
