@@ -12,7 +12,8 @@ import (
 )
 
 // inputs maps the inputs of model m to fields of the batches of program k. Without Options.Fields
-// each input is a field that is stored as its node is in the graph.
+// each input is a field that is stored as its node is in the graph; so is a target that
+// Options.Fields lacks.
 func (p *planned) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Input, error) {
 	fields := p.opt.Fields
 	if k.dataset != streamed {
@@ -25,7 +26,11 @@ func (p *planned) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Inp
 	}
 	all := make(map[*gorgonia.Node]frontend.Input)
 	for _, n := range m.Inputs {
-		in, err := inputOf(n, fields, k.rows)
+		known := fields
+		if k.dataset == streamed && fields != nil && !hasField(fields, n.Name()) && m.Output != nil && !frontend.Reads(m.Output, n) {
+			known = nil
+		}
+		in, err := inputOf(n, known, k.rows)
 		if err != nil {
 			return nil, err
 		}
@@ -35,6 +40,11 @@ func (p *planned) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Inp
 		all[n] = in
 	}
 	return all, nil
+}
+
+// hasField reports whether one of fields has the name.
+func hasField(fields []dataloader.Field, name string) bool {
+	return slices.ContainsFunc(fields, func(f dataloader.Field) bool { return f.Name == name })
 }
 
 // inputOf returns the field that input n reads, in a batch of rows.

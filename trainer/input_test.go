@@ -243,7 +243,7 @@ func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
 		class      error
 		ds         dataloader.Dataset
 	}{
-		{"missing", `"y"`, trainer.ErrData, columns(t, 8, dataloader.Column("x", x, 4))},
+		{"missing", `"x"`, trainer.ErrData, columns(t, 8, dataloader.Column("y", y))},
 		{"another shape", `"x"`, kernels.ErrShape, columns(t, 8, dataloader.Column("x", make([]float32, 40), 5), dataloader.Column("y", y))},
 		{"labels that are not whole", `"y"`, kernels.ErrShape, columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", make([]float32, 8)))},
 	} {
@@ -255,6 +255,37 @@ func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Data without targets are enough to predict; training needs them, as the model stores them.
+func TestFieldsWithoutTargetsAreEnoughToPredict(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 10, 4, 3)
+		inputs, err := dataloader.Select(ds, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := outputs(t, made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()}), ds)
+		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: inputs.Fields()})
+		same(t, "predictions", outputs(t, tr, inputs), want)
+		for name, c := range map[string]struct {
+			ds   dataloader.Dataset
+			want string
+		}{
+			"no labels":       {inputs, `the data have no field "y"`},
+			"labels of bytes": {ds, `field "y" holds uint8`},
+		} {
+			if _, err := tr.Fit(context.Background(), c.ds); !errors.Is(err, trainer.ErrData) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, want %q", name, err, c.want)
+			}
+		}
+		y := make([]int64, 10)
+		fit(t, tr, columns(t, 10, dataloader.Column("x", make([]float32, 40), 4), dataloader.Column("y", y)))
+		_, err = trainer.Plan(t.Context(), small, trainer.Options{Batch: 4, Resident: []dataloader.Dataset{inputs}})
+		if !errors.Is(err, trainer.ErrData) || !strings.Contains(err.Error(), `"y"`) {
+			t.Errorf("resident: got %v, want an error about y", err)
+		}
+	})
 }
 
 // As many elements in another order are another picture; a flat shape, and dimensions of 1, leave the order open.

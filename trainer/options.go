@@ -22,7 +22,10 @@ type Model = layers.Model
 
 // ModelFunc adds a model to the empty graph g, for a batch of the given number of rows, and returns
 // its nodes. It is called for each batch size and mode (training, evaluation, prediction); calls
-// never overlap. Every call must make parameters of the same names and shapes. If
+// never overlap. So it must not wait for a call that makes a plan or uses a trainer: in its own
+// goroutine such a call returns an error that wraps ErrModel, in others it waits until its ctx ends.
+// If a layer of package layers has an error and the function then panics, or returns another error,
+// the error is that of the layer. Every call must make parameters of the same names and shapes. If
 // gorgonia.BatchNorm is called without a scale and a bias, it makes its own, which start at 1 and
 // 0.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
@@ -84,8 +87,10 @@ type Options struct {
 	LossScale optim.Scaling
 
 	// Fields describes how the data are stored: type, shape and decoding of each model input, by
-	// name. Usually it is the dataset's Fields(). Default: each input is stored as its node is in
-	// the graph.
+	// name. Usually it is the dataset's Fields(). Inputs that Model.Output does not depend on, such
+	// as targets, may be left out; they are then stored as their nodes are in the graph. So the
+	// Fields() of data without labels are enough to predict. Default: each input is stored as its
+	// node is in the graph.
 	Fields []dataloader.Field
 	// Resident datasets stay on the device: the first pass over one uploads it, and its batches are
 	// lists of indices. Default: every batch is uploaded. A resident dataset takes

@@ -94,6 +94,24 @@ func (r *reader) collect(roots gorgonia.Nodes) (rules map[*gorgonia.Node]*rule, 
 	return rules, order
 }
 
+// Reads reports whether n is computed from input, or is it.
+func Reads(n, input *gorgonia.Node) bool {
+	seen := make(map[*gorgonia.Node]bool)
+	stack := gorgonia.Nodes{n}
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if n == input {
+			return true
+		}
+		if n != nil && !seen[n] {
+			seen[n] = true
+			stack = append(stack, children(n)...)
+		}
+	}
+	return false
+}
+
 // ruleOf returns the rule of n. Where n cannot be lowered, it is a rule that returns the error, so
 // that read reports all of them.
 func (r *reader) ruleOf(n *gorgonia.Node) (found *rule) {
