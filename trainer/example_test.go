@@ -398,6 +398,28 @@ func ExampleOptions_resident() {
 	// 36 bytes uploaded
 }
 
+// A loss that adds the rows of a batch up, instead of their mean, is refused before anything is
+// allocated.
+func ExampleSumLossError() {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x := net.Input("x", batch, 2)
+		m, err := net.Regressor(x, net.Dense(x, "out", 1, nil))
+		if err != nil {
+			return m, err
+		}
+		y := m.Inputs[1]
+		m.Loss, err = gorgonia.Sum(gorgonia.Must(gorgonia.Square(gorgonia.Must(gorgonia.Sub(m.Output, y)))))
+		return m, err
+	}
+	_, err := trainer.Plan(context.Background(), model, trainer.Options{Batch: 8})
+	var e *trainer.SumLossError
+	if errors.As(err, &e) {
+		fmt.Println("the loss adds", e.Batch, "rows up")
+	}
+	// Output: the loss adds 8 rows up
+}
+
 // A number in the data that is not finite ends the step, and the error names it.
 func ExampleNonFiniteError() {
 	t, device := trainXOR(trainer.Options{})

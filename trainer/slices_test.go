@@ -17,7 +17,7 @@ import (
 // wideRows and wideCols are the shape of a weight whose gradient is all that a step's peak is made of.
 const wideRows, wideCols = 400, 128
 
-// summedColumns is the sum of x·w, with w at 0: dw[j, k] is the sum of column j of x.
+// summedColumns is the sum of x·w, with w at 0: dw[j, k] is the sum of column j of x, which MeanLoss permits.
 func summedColumns(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.New(g)
 	x := net.Input("x", batch, wideRows)
@@ -26,7 +26,7 @@ func summedColumns(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 		return trainer.Model{}, err
 	}
 	y := gorgonia.Must(gorgonia.Mul(x, w))
-	return trainer.Model{Inputs: net.Inputs(), Output: y, Loss: gorgonia.Must(gorgonia.Sum(y)), Params: net.Params()}, nil
+	return trainer.Model{Inputs: net.Inputs(), Output: y, Loss: gorgonia.Must(gorgonia.Sum(y)), MeanLoss: true, Params: net.Params()}, nil
 }
 
 func TestABadSliceOfAGradientIsNamedByItsTrueIndexAndStopsTheRowsFromItOn(t *testing.T) {
