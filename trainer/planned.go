@@ -234,7 +234,7 @@ func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg comp
 	o := &p.opt
 	cfg = compile.Config{
 		Model: frontend.Model{
-			Graph: g, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
+			Graph: g, Batch: k.rows, Loss: m.Loss, Weight: m.Weight, Output: m.Output, Correct: m.Correct,
 			Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
 			Frozen: o.frozen, Seed: o.Seed,
 		},
@@ -243,7 +243,7 @@ func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg comp
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
 	}
 	if k.mode == compile.Train {
-		cfg.Update = o.update(k.window)
+		cfg.Update = o.update(k.window, m.Weight != nil)
 		cfg.Recompute = compile.Recompute{Owners: o.Recompute.Layers, Budget: p.budget}
 	}
 	for _, param := range m.Params {
@@ -262,10 +262,12 @@ func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg comp
 }
 
 // update returns the optimizer's part of a training step.
-func (o *Options) update(w compile.Window) compile.Update {
+func (o *Options) update(w compile.Window, weighted bool) compile.Update {
 	opt := o.optimizer()
-	return compile.Update{Op: opt.Op(), Attrs: opt.Attrs(o.Clip, o.scaled() || o.Clip.Norm > 0), States: opt.States,
-		ClipNorm: o.Clip.Norm, Scaled: o.scaled(), GuardEach: o.Guard == GuardEach, Window: w}
+	u := compile.Update{Op: opt.Op(), States: opt.States, ClipNorm: o.Clip.Norm, Scaled: o.scaled(),
+		GuardEach: o.Guard == GuardEach, Window: w}
+	u.Attrs = opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)
+	return u
 }
 
 // keepNodes finds the nodes of Options.Keep.
