@@ -6,12 +6,15 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -93,35 +96,41 @@ func TestWeightsArePartOfTheMean(t *testing.T) {
 
 // A window whose weights are all 0 leaves no trace: the parameters are, to the bit, those of a training without its samples.
 func TestAWindowWithoutWeightMakesNoUpdate(t *testing.T) {
-	each(t, func(t *testing.T, dev kernels.Device) {
-		for _, steps := range []int{1, 2} {
-			for _, scale := range []optim.Scaling{{}, {Mode: optim.ScaleAlways}} {
-				train := func(x, w []float32) (float64, trainer.Result, int64) {
-					ds := weighing(t, 1, x, w)
-					tr := made(t, weighted(1, 1), trainer.Options{Device: dev, Batch: 2, Accumulate: steps, Fields: ds.Fields(), Sequential: true,
-						Optimizer: optim.Adam{Rate: 0.1}, LossScale: scale, Frozen: []string{"layer/five"}})
-					fit(t, tr, ds)
-					res := fit(t, tr, ds)
-					return wOf(t, tr), res, tr.Stats().Updates
-				}
-				gap := []float32{1, 2, 3, 4, 1e30, 1e30, 1e30, 1e30, -5, 6, 7, 8}
-				want, res, updates := train(append(gap[:4:4], gap[8:]...), []float32{1, 1, 1, 1, 1, 1, 1, 1})
-				got, gaps, n := train(gap, []float32{1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1})
-				if got != want || n != updates || !about(gaps.Loss, res.Loss, 1e-7) {
-					t.Errorf("%d steps a window, scaling %v: w = %v after %d updates, loss %v; without the weightless samples %v after %d, loss %v",
-						steps, scale.Mode, got, n, gaps.Loss, want, updates, res.Loss)
-				}
-				if gaps.Skipped != 2/steps || gaps.Samples != 12 || gaps.Weight != 8 {
-					t.Errorf("%d steps a window: got %+v, want %d skipped, 12 samples of weight 8", steps, gaps, 2/steps)
-				}
+	each(t, checkWeightless)
+	// Here the next step is read before the result of a step is known.
+	t.Run("late", func(t *testing.T) {
+		checkWeightless(t, emutest.OpenChecked(t, emu.Options{Delay: 300 * time.Microsecond, Seed: random(t).Uint64()}))
+	})
+}
+
+func checkWeightless(t *testing.T, dev kernels.Device) {
+	for _, steps := range []int{1, 2} {
+		for _, scale := range []optim.Scaling{{}, {Mode: optim.ScaleAlways}} {
+			train := func(x, w []float32) (float64, trainer.Result, int64) {
+				ds := weighing(t, 1, x, w)
+				tr := made(t, weighted(1, 1), trainer.Options{Device: dev, Batch: 2, Accumulate: steps, Fields: ds.Fields(), Sequential: true,
+					Optimizer: optim.Adam{Rate: 0.1}, LossScale: scale, Frozen: []string{"layer/five"}})
+				fit(t, tr, ds)
+				res := fit(t, tr, ds)
+				return wOf(t, tr), res, tr.Stats().Updates
+			}
+			gap := []float32{1, 2, 3, 4, 1e30, 1e30, 1e30, 1e30, -5, 6, 7, 8}
+			want, res, updates := train(append(gap[:4:4], gap[8:]...), []float32{1, 1, 1, 1, 1, 1, 1, 1})
+			got, gaps, n := train(gap, []float32{1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1})
+			if got != want || n != updates || !about(gaps.Loss, res.Loss, 1e-7) {
+				t.Errorf("%d steps a window, scaling %v: w = %v after %d updates, loss %v; without the weightless samples %v after %d, loss %v",
+					steps, scale.Mode, got, n, gaps.Loss, want, updates, res.Loss)
+			}
+			if gaps.Skipped != 2/steps || gaps.Samples != 12 || gaps.Weight != 8 {
+				t.Errorf("%d steps a window: got %+v, want %d skipped, 12 samples of weight 8", steps, gaps, 2/steps)
 			}
 		}
-		none := weighing(t, 1, []float32{1, 2}, []float32{0, 0})
-		tr := made(t, weighted(1, 1), trainer.Options{Device: dev, Batch: 2, Fields: none.Fields(), Frozen: []string{"layer/five"}})
-		if res := fit(t, tr, none); !math.IsNaN(res.Loss) || res.Skipped != 1 || wOf(t, tr) != 1 {
-			t.Errorf("no weight at all: got %+v, w = %v", res, wOf(t, tr))
-		}
-	})
+	}
+	none := weighing(t, 1, []float32{1, 2}, []float32{0, 0})
+	tr := made(t, weighted(1, 1), trainer.Options{Device: dev, Batch: 2, Fields: none.Fields(), Frozen: []string{"layer/five"}})
+	if res := fit(t, tr, none); !math.IsNaN(res.Loss) || res.Skipped != 1 || wOf(t, tr) != 1 {
+		t.Errorf("no weight at all: got %+v, w = %v", res, wOf(t, tr))
+	}
 }
 
 // A weight below 0 is an error that says so, also where the sum of weights is not below 0.
