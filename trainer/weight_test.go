@@ -170,6 +170,17 @@ func smallLogits(net *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 	return net.Dense(net.Dense(x, "hidden", 8, layers.Tanh), "out", 3, nil)
 }
 
+// weighedByData computes the weights from the data: a third of the samples have none.
+func weighedByData(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.New(g)
+	x := net.Input("x", batch, 4)
+	weight, err := gorgonia.Max(gorgonia.Must(gorgonia.Rectify(x)), 1)
+	if err != nil {
+		return trainer.Model{}, err
+	}
+	return net.WeightedClassifier(x, smallLogits(net, x), weight)
+}
+
 // Equal weights learn like none, and streaming and resident, in 16 bits, and with recomputation.
 func TestEqualWeightsLearnLikeNone(t *testing.T) {
 	const n = 22
