@@ -38,7 +38,7 @@ type opCase struct {
 
 // opCases lists the cases of all families.
 func opCases() []opCase {
-	return slices.Concat(sliceCases(), shapeCases(), constantCases(), compareCases())
+	return slices.Concat(sliceCases(), shapeCases(), constantCases(), compareCases(), scanCases(), topkCases())
 }
 
 // devices are those that operations are tested on. The tag gpu adds one.
