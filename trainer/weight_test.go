@@ -259,3 +259,52 @@ func TestAWeightThatDoesNotFitIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Labels of the class that is ignored count for nothing, in any position, although they are no class of the model: the same as weights of 0.
+func TestIgnoredLabelsCountForNothing(t *testing.T) {
+	const n, positions, padding = 7, 3, -100
+	model := func(padded bool) trainer.ModelFunc {
+		return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.New(g)
+			x, y := net.Input("x", batch, positions, 4), net.Indices("y", batch, positions)
+			logits, labels := smallLogits(net, net.Reshape(x, "rows", batch*positions, 4)), net.Reshape(y, "labels", batch*positions)
+			m := trainer.Model{Output: net.Reshape(logits, "logits", batch, positions, 3)}
+			if padded {
+				labels, m.Weight = net.Ignore(labels, "ignore", padding)
+			} else {
+				m.Weight = net.Input("weight", batch, positions)
+			}
+			m.Loss, m.Correct = net.CrossEntropy(logits, labels, "losses"), net.Correct(logits, labels, "correct")
+			m.Inputs, m.Params = net.Inputs(), net.Params()
+			return m, net.Err()
+		}
+	}
+	r := random(t)
+	x, y, safe, w := make([]float32, n*positions*4), make([]int32, n*positions), make([]int32, n*positions), make([]float32, n*positions)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	for i := range y {
+		if y[i] = padding; i%positions < 1+i/positions%positions {
+			y[i], w[i] = r.Int32N(3), 1
+			safe[i] = y[i]
+		}
+	}
+	column := dataloader.Column("x", x, positions, 4)
+	padded := columns(t, n, column, dataloader.Column("y", y, positions))
+	given := columns(t, n, column, dataloader.Column("y", safe, positions), dataloader.Column("weight", w, positions))
+	each(t, func(t *testing.T, dev kernels.Device) {
+		var all []map[string]string
+		var results []trainer.Result
+		for _, ds := range []*dataloader.Slices{padded, given} {
+			tr := made(t, model(ds == padded), trainer.Options{Device: dev, Batch: 2, Accumulate: 2, Fields: ds.Fields(), Optimizer: optim.Adam{}})
+			fit(t, tr, ds)
+			res := fit(t, tr, ds)
+			res.Uploaded = 0
+			all, results = append(all, learned(t, tr)), append(results, res)
+		}
+		if names := differing(all[0], all[1]); names != nil || results[0] != results[1] {
+			t.Errorf("ignored labels give %+v, weights of 0 give %+v; other parameters: %q", results[0], results[1], names)
+		}
+	})
+}

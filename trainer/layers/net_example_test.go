@@ -342,3 +342,14 @@ func ExampleFans() {
 	// Output:
 	// 27 144
 }
+
+// The label -100 marks padding: there the weight is 0.
+func ExampleNet_Ignore() {
+	n, x := net(8, 20)
+	labels, weight := n.Ignore(n.Labels("y", 8), "ignore", -100)
+	logits := n.Dense(x, "out", 10, nil)
+	m := layers.Model{Inputs: append(n.Inputs(), x), Output: logits, Loss: n.CrossEntropy(logits, labels, "losses"), Weight: weight,
+		Correct: n.Correct(logits, labels, "correct"), Params: n.Params()}
+	fmt.Println(m.Loss.Shape(), m.Weight.Shape(), n.Err())
+	// Output: (8) (8) <nil>
+}
