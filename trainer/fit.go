@@ -11,11 +11,12 @@ import (
 // Result holds the measurements of one pass. If the pass also returns an error, they cover the
 // steps that were finished before it.
 type Result struct {
-	Loss     float64 // mean over the samples
-	Accuracy float64 // share of correct outputs; NaN if the model has no Correct
+	Loss     float64 // mean over the samples, or over their weights; NaN if all weights are 0
+	Accuracy float64 // share of correct outputs, or of their weights; NaN if the model has no Correct
+	Weight   float64 // sum of the weights of Model.Weight; Samples if the model has none
 	Samples  int
 	Steps    int
-	Skipped  int   // updates skipped by Options.LossScale because gradients overflowed
+	Skipped  int   // updates skipped because gradients overflowed (Options.LossScale) or all weights were 0
 	Dropped  int   // samples that Options.Tail left out
 	Epoch    int   // number of the epoch, counted by Fit from 0; 0 in Evaluate
 	Uploaded int64 // bytes of samples copied to the device

@@ -43,8 +43,9 @@ func (m mix) String() string {
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
 func mixNets() (names []string, models map[string]trainer.ModelFunc, normalized map[string]bool) {
-	models = map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped, "normed": normed, "perceptron": classifier(4, 16, 3)}
-	names = []string{"every layer", "dropped", "normed", "perceptron"}
+	models = map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped, "normed": normed, "perceptron": classifier(4, 16, 3),
+		"weighted": weighedByData}
+	names = []string{"every layer", "dropped", "normed", "perceptron", "weighted"}
 	for _, n := range nets.Small() {
 		if testing.Short() && (n.Name == "vgg" || n.Name == "rnn") { // the slowest
 			continue

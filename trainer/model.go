@@ -13,7 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
-	"github.com/evenkeel/evenkeel/trainer/internal/modelcall"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
 // modelCalls holds one element while a model function runs: Gorgonia counts groups of nodes in a
@@ -45,10 +45,9 @@ func callModel(ctx context.Context, model ModelFunc, g *gorgonia.ExprGraph, rows
 // runModel runs a model function and checks its result. Of several errors it returns the cause: the
 // first one of a layer, whose nil result the function may have passed on to code that panics.
 func runModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err error) {
-	modelcall.Begin(g)
 	// Gorgonia's Must and many of its functions panic.
 	defer func() {
-		r, layer := recover(), modelcall.End(g)
+		r, layer := recover(), layers.Failed(g)
 		switch {
 		case layer != nil && (r != nil || err != nil && !errors.Is(err, layer) || err == nil && m.Loss == nil):
 			err = layer
@@ -118,6 +117,7 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	c := &modelCheck{mistakes: mistakes{class: ErrModel}, graph: g}
 	c.list, c.named = make(map[*gorgonia.Node]string), make(map[string]*gorgonia.Node)
 	c.inGraph("Loss", m.Loss)
+	c.inGraph("Weight", m.Weight)
 	c.inGraph("Output", m.Output)
 	c.inGraph("Correct", m.Correct)
 	for _, p := range m.Params {
@@ -134,11 +134,19 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 			c.addf("an input may not be called %q: the trainer has a field of that name", n.Name())
 		}
 	}
+	// A sample has as many weights as every other one: short batches have the same kind of program.
+	if n := m.Weight; n != nil && (n.Shape().TotalSize() == 0 || n.Shape().TotalSize()%rows != 0) {
+		c.addf("weight %q is %v: it must have one or more elements a sample", n.Name(), n.Shape())
+	}
 	// Rows of the output are yielded one by one, and elements of Correct are averaged.
 	if n := m.Output; n != nil && n.Shape().TotalSize()%rows != 0 {
 		c.addf("output %q is %v: it must have one row a sample", n.Name(), n.Shape())
 	}
-	if n := m.Correct; n != nil && n.Shape().TotalSize() != rows {
+	switch n := m.Correct; {
+	case n == nil:
+	case m.Weight != nil && n.Shape().TotalSize() != m.Weight.Shape().TotalSize():
+		c.addf("correct %q is %v: it must have one element for each weight, %v", n.Name(), n.Shape(), m.Weight.Shape())
+	case m.Weight == nil && n.Shape().TotalSize() != rows:
 		c.addf("correct %q is %v: it must have one element a sample", n.Name(), n.Shape())
 	}
 	return errors.Join(c.errs...)

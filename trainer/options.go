@@ -130,8 +130,8 @@ type Progress struct {
 	Step     int // steps that are finished, 1 to Steps
 	Steps    int
 	Samples  int     // finished
-	Loss     float64 // mean over those samples
-	Accuracy float64 // share of correct outputs among them; NaN if the model has no Correct
+	Loss     float64 // mean over those samples, or over their weights
+	Accuracy float64 // share of correct outputs among them, or of their weights; NaN if the model has no Correct
 }
 
 // Guard selects what is checked before a parameter changes.

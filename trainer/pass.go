@@ -39,8 +39,9 @@ type epochPass struct {
 	stepsBefore, updatesBefore int64
 
 	// Sums over the steps that are collected.
-	skipped        int64   // updates that overflowed
-	loss, correct  float64 // over samples
+	skipped        int64   // updates that overflowed, or whose weights were all 0
+	loss, correct  float64 // over samples, each times its weight
+	weight         float64 // of the samples; a sample without a weight counts as 1
 	samples, steps int
 	uploaded       int64 // bytes
 }
@@ -65,9 +66,9 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they
-// are there. At most two steps are in flight: the device works on one while the other waits. With a
-// scaled loss the second step is not submitted before the outcome of the first one's update is
-// known; only its batch is uploaded.
+// are there. At most two steps are in flight: the device works on one while the other waits. Where
+// updates can be skipped (see maySkip), the second step is not submitted before the outcome of the
+// first one's update is known; only its batch is uploaded.
 func (p *epochPass) run(ctx context.Context) (err error) {
 	run, err := p.loader.Epoch(ctx, p.epoch, loaderSlots(p.t.slots[:], p.source.fields))
 	if err != nil {
@@ -89,7 +90,7 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 		if err := p.selectProgram(s, b); err != nil {
 			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
 		}
-		if before != nil && before.program.updates && p.t.plan.opt.scaled() {
+		if before != nil && p.maySkip(before.program) {
 			if err := p.collect(run, before); err != nil {
 				return err
 			}
@@ -160,8 +161,13 @@ func (p *epochPass) writeControls(s *slot) error {
 		return err
 	}
 	// The gradient of the loss starts with the step's share of the window's samples, so that the
-	// sum over the window is the gradient of the mean over all of them, short steps included.
-	share := float64(b.Rows) / float64(p.rowsBefore(end)-p.rowsBefore(first))
+	// sum over the window is the gradient of the mean over all of them, short steps included. Losses
+	// with weights are a sum: they start alike in all steps.
+	rows := b.Rows
+	if s.program.hasWeight {
+		rows = 1
+	}
+	share := float64(rows) / float64(p.rowsBefore(end)-p.rowsBefore(first))
 	if opt.scaled() {
 		scale := t.counters.scaling.Scale
 		share *= scale
@@ -212,9 +218,9 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
 	// after that changed anything. Only an overflow of scaled gradients is not an error.
 	loss := s.number(s.program.loss)
-	skipped := p.overflowed(s, loss)
+	overflowed, weightless := p.overflowed(s, loss), s.weightless()
 	switch {
-	case skipped:
+	case overflowed || weightless:
 		p.skipped++
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
 			return fmt.Errorf("step %d: %w", s.batch.Step, err)
@@ -222,13 +228,19 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
 		return p.diagnose(run, s)
 	}
-	p.loss += loss * float64(s.batch.Rows)
+	if s.program.hasWeight {
+		p.loss += loss
+		p.weight += s.number(s.program.weight)
+	} else {
+		p.loss += loss * float64(s.batch.Rows)
+		p.weight += float64(s.batch.Rows)
+	}
 	if s.program.hasAccuracy {
 		p.correct += s.number(s.program.correct)
 	}
 	p.samples += s.batch.Rows
 	p.steps++
-	t.countStep(s, skipped)
+	t.countStep(s, overflowed, weightless)
 	if t.memory.unified {
 		if err := run.Release(s.index, nil); err != nil {
 			return err
@@ -236,9 +248,22 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	}
 	if report := t.plan.opt.Progress; report != nil {
 		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.loader.Steps(), Samples: p.samples,
-			Loss: p.loss / float64(p.samples), Accuracy: p.accuracy()})
+			Loss: p.loss / p.weight, Accuracy: p.accuracy()})
 	}
 	return nil
+}
+
+// maySkip reports whether the update of a step of program may be skipped: because its scaled
+// gradients overflow, or because the weights of its window are all 0. The number of the next update
+// depends on it.
+func (p *epochPass) maySkip(program *boundProgram) bool {
+	return program.updates && (program.hasWeight || p.t.plan.opt.scaled())
+}
+
+// weightless reports whether the update of the step in slot s was skipped because the weights of its
+// window were all 0.
+func (s *slot) weightless() bool {
+	return s.program.updates && s.program.hasWeight && s.status[0] == ir.WeightCode
 }
 
 // overflowed reports whether the update of the step in slot s was skipped because gradients were
@@ -250,18 +275,19 @@ func (p *epochPass) overflowed(s *slot, loss float64) bool {
 	return s.status[0] >= ir.FirstGradient && p.t.counters.scaling.Scale > optim.MinScale
 }
 
-// countStep counts a step that succeeded, or whose update was skipped.
-func (t *Trainer) countStep(s *slot, skipped bool) {
+// countStep counts a step that succeeded, or whose update was skipped: because gradients overflowed,
+// or because it had no weight.
+func (t *Trainer) countStep(s *slot, overflowed, weightless bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.uploaded.Add(s.program.sampleBytes)
 	if s.program.mode == compile.Train {
 		t.counters.steps++
-		if s.program.updates && !skipped {
+		if s.program.updates && !overflowed && !weightless {
 			t.counters.updates++
 		}
-		if s.program.updates && t.plan.opt.scaled() {
-			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, skipped)
+		if s.program.updates && !weightless && t.plan.opt.scaled() {
+			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, overflowed)
 		}
 	}
 	t.kept.program, t.kept.slot = s.program, s.index
@@ -272,15 +298,15 @@ func (p *epochPass) accuracy() float64 {
 	if !p.source.full.hasAccuracy {
 		return math.NaN()
 	}
-	return p.correct / float64(p.samples)
+	return p.correct / p.weight
 }
 
 // result returns the numbers of the pass so far.
 func (p *epochPass) result() Result {
 	r := Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: p.loader.Dropped(), Epoch: p.epoch}
 	if p.samples > 0 {
-		r.Loss, r.Accuracy = p.loss/float64(p.samples), p.accuracy()
-		r.Samples, r.Steps, r.Skipped, r.Uploaded = p.samples, p.steps, int(p.skipped), p.uploaded
+		r.Loss, r.Accuracy = p.loss/p.weight, p.accuracy()
+		r.Weight, r.Samples, r.Steps, r.Skipped, r.Uploaded = p.weight, p.samples, p.steps, int(p.skipped), p.uploaded
 	}
 	return r
 }

@@ -238,7 +238,7 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
 	}
 	if k.mode == compile.Train {
-		cfg.Update = o.update(k.window)
+		cfg.Update = o.update(k.window, m.Weight != nil)
 		cfg.Recompute = compile.Recompute{Owners: o.Recompute.Layers, Budget: p.budget}
 	}
 	if cfg.Model, err = p.graphModel(g, m, k); err != nil {
@@ -246,7 +246,7 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 	}
 	// One program of several rows is enough to check the loss.
 	first := k.mode == compile.Train && len(p.order) == 0 || k.mode == compile.Evaluate && o.Batch == 1
-	if first && !m.MeanLoss {
+	if first && !m.MeanLoss && m.Weight == nil {
 		cfg.Twice = func() (frontend.Model, error) {
 			k, g := k, gorgonia.NewGraph()
 			k.rows *= 2
@@ -264,7 +264,7 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm frontend.Model, err error) {
 	o := &p.opt
 	fm = frontend.Model{
-		Graph: g, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
+		Graph: g, Batch: k.rows, Loss: m.Loss, Weight: m.Weight, Output: m.Output, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
 		Frozen: o.frozen, Seed: o.Seed,
 	}
@@ -284,10 +284,12 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 }
 
 // update returns the optimizer's part of a training step.
-func (o *Options) update(w compile.Window) compile.Update {
+func (o *Options) update(w compile.Window, weighted bool) compile.Update {
 	opt := o.optimizer()
-	return compile.Update{Op: opt.Op(), Attrs: opt.Attrs(o.Clip, o.scaled() || o.Clip.Norm > 0), States: opt.States,
-		ClipNorm: o.Clip.Norm, Scaled: o.scaled(), GuardEach: o.Guard == GuardEach, Window: w}
+	u := compile.Update{Op: opt.Op(), States: opt.States, ClipNorm: o.Clip.Norm, Scaled: o.scaled(),
+		GuardEach: o.Guard == GuardEach, Window: w}
+	u.Attrs = opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)
+	return u
 }
 
 // keepNodes finds the nodes of Options.Keep.

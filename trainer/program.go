@@ -24,9 +24,9 @@ type boundProgram struct {
 	prefetch, atLaunch [2][]kernels.Copy
 	sampleBytes        int64 // of samples that a step uploads
 
-	loss, correct ir.Value // results of one element
-	hasAccuracy   bool     // correct exists
-	updates       bool     // the step updates parameters; false if all are frozen
+	loss, weight, correct  ir.Value // results of one element
+	hasWeight, hasAccuracy bool     // weight and correct exist
+	updates                bool     // the step updates parameters; false if all are frozen
 }
 
 // bind makes program k of the plan ready to launch.
@@ -41,6 +41,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 		}
 	}
 	p.loss, _ = prog.Result(compile.LossName)
+	p.weight, p.hasWeight = prog.Result(compile.WeightName)
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
 	p.updates = k.mode == compile.Train && k.window.Updates() && len(prog.Trained) > 0
 	// Controls and the indices of resident samples are the trainer's own, not bytes of samples.

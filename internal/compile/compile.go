@@ -95,6 +95,8 @@ type compiler struct {
 	cfg     Config
 	graph   *frontend.Graph
 	forward *frontend.Forward        // the lowered graph
+	loss    kernels.Value            // the scalar that is a result, and that the guard checks
+	weight  kernels.Value            // the sum of the weights; None: there are none
 	named   map[string]kernels.Value // results by name, before they are moved to homes
 }
 
@@ -114,6 +116,7 @@ func newCompiler(cfg Config) *compiler {
 			Offloaded: cfg.Offload.parameter,
 		}),
 		forward: &frontend.Forward{},
+		weight:  kernels.None,
 		named:   make(map[string]kernels.Value),
 	}
 }
@@ -125,6 +128,10 @@ func (c *compiler) step() (err error) {
 	}
 	if err := c.checkLoss(); err != nil {
 		return err
+	}
+	c.loss = c.forward.Loss
+	if c.forward.Weight != kernels.None {
+		c.weigh()
 	}
 	// Before gradients: their rules copy the compute type of a product to the products of the
 	// backward pass.
@@ -145,15 +152,16 @@ func (c *compiler) step() (err error) {
 	if err := c.graph.CheckReached(grads); err != nil {
 		return err
 	}
-	return c.update(c.forward.Loss, grads)
+	return c.update(grads)
 }
 
-// results gives homes in region Results to the loss, the number of correct rows, the output and the
-// values of Keep.
+// results gives homes in region Results to the loss, the sum of weights, the number of correct rows,
+// the output and the values of Keep.
 func (c *compiler) results() error {
 	f := c.forward
 	named := []ir.Result{
-		{Name: LossName, Value: f.Loss}, {Name: CorrectName, Value: f.Correct}, {Name: OutputName, Value: f.Output},
+		{Name: LossName, Value: c.loss}, {Name: WeightName, Value: c.weight},
+		{Name: CorrectName, Value: f.Correct}, {Name: OutputName, Value: f.Output},
 	}
 	for _, r := range named {
 		if r.Value == kernels.None {
@@ -161,7 +169,7 @@ func (c *compiler) results() error {
 		}
 		c.Label, c.Owner, c.Mark = r.Name, "results", ""
 		if r.Name == CorrectName {
-			r.Value = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, r.Value)
+			r.Value = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.weighted(r.Value))
 		}
 		if err := c.result(r.Name, r.Value); err != nil {
 			return err

@@ -13,8 +13,9 @@ import (
 
 // Names of a program's results.
 const (
-	LossName    = "loss"
-	CorrectName = "correct"
+	LossName    = "loss"    // the mean over the batch; of a model with weights, the sum of weight·loss
+	WeightName  = "weight"  // the sum of the weights, if the model has them
+	CorrectName = "correct" // the number of correct rows; of a model with weights, the sum of their weights
 	OutputName  = "output"
 )
 
@@ -94,7 +95,7 @@ func (cfg *Config) schedule() schedule.Options {
 // Update is the optimizer's part of a step.
 type Update struct {
 	Op       *kernels.Op
-	Attrs    any                                      // of Op; their field Scaled is true where Scaled or ClipNorm is set
+	Attrs    any                                      // of Op; their field Scaled is true where the update has a factor: see Factor
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
 	Window   Window                                   // the place of the step in its window
@@ -106,6 +107,10 @@ type Update struct {
 	// is kept. ClipNorm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
 }
+
+// Factor reports whether the update multiplies all gradients by a factor in any case: 1 / the loss
+// scale, or, in a window of a model with weights, 1 / the sum of weights.
+func (u *Update) Factor(weighted bool) bool { return u.Scaled || weighted && u.Window != Alone }
 
 // keepsGradients reports whether all gradients are kept until the update, which then happens as a
 // whole or not at all.

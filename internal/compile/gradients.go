@@ -24,7 +24,7 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 	forward := len(c.Instrs)
 	c.Backward = true
 	c.Label, c.Owner, c.Mark = "dloss", c.Values[loss].Owner, ""
-	if grads[loss], err = c.lossSeed(c.Spec(loss)); err != nil {
+	if grads[loss], err = c.lossSeed(loss); err != nil {
 		return nil, err
 	}
 	for i := forward - 1; i >= 0; i-- {
@@ -54,11 +54,20 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 
 // lossSeed appends the gradient of the loss with respect to itself: 1. Where steps share an update,
 // or the loss is scaled, it is the step's share of the window's samples times the loss scale: one
-// number in the controls vector.
-func (c *compiler) lossSeed(loss kernels.Spec) (kernels.Value, error) {
+// number in the controls vector. With weights, weightSeed takes its place.
+func (c *compiler) lossSeed(v kernels.Value) (kernels.Value, error) {
+	if c.weight != kernels.None {
+		return c.weightSeed(v)
+	}
+	loss := c.Spec(v)
 	if c.cfg.Update.Window == Alone && !c.cfg.Update.Scaled {
 		return c.Apply(kernels.Fill, kernels.FillAttrs{Type: loss.Type, Shape: loss.Shape, Value: 1}), nil
 	}
+	return c.share(loss)
+}
+
+// share appends the step's share of the gradient of the loss, from the controls vector.
+func (c *compiler) share(loss kernels.Spec) (kernels.Value, error) {
 	share, err := c.ControlAt(kernels.ControlShare)
 	if err != nil {
 		return kernels.None, err

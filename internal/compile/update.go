@@ -27,7 +27,7 @@ import (
 // In a window of several steps gradients are kept and added up; the last step checks and applies
 // the sums. They are kept where the loss is scaled, too: an update that overflows is skipped as a
 // whole.
-func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
+func (c *compiler) update(grads []kernels.Value) error {
 	u := &c.cfg.Update
 	if u.Op == nil {
 		return fmt.Errorf("training without an optimizer's operation: %w", kernels.ErrUnsupported)
@@ -41,7 +41,12 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		return err
 	}
 	c.Label, c.Owner, c.Mark = "check loss", "guard", ""
-	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, loss, guard)
+	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, c.loss, guard)
+	if c.weight != kernels.None {
+		if guard, err = c.checkWeight(guard); err != nil {
+			return err
+		}
+	}
 	trained := c.trained(grads)
 	scale, keep := kernels.None, u.keepsGradients()
 	if keep {
@@ -173,32 +178,41 @@ func (c *compiler) check(p frontend.Param, i int, grads []kernels.Value, guard k
 	return c.Apply(kernels.CheckFinite, a, grads[p.Value], guard)
 }
 
-// scale appends the factor that the update multiplies all gradients by: 1 / the loss scale, times
+// scale appends the factor that the update multiplies all gradients by: that of Update.Factor, times
 // limit / norm where the global norm of the gradients exceeds its limit. It is None where there is
-// neither a loss scale nor a limit.
-func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (kernels.Value, error) {
-	unscale, u := kernels.None, &c.cfg.Update
-	if u.Scaled {
-		c.Label, c.Owner = "unscale", "loss scale"
-		one, err := c.ControlAt(kernels.ControlUnscale)
-		if err != nil {
-			return kernels.None, err
-		}
-		unscale = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, one)
-	}
-	if u.ClipNorm <= 0 || len(ps) == 0 {
-		return unscale, nil
+// neither a factor nor a limit.
+func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (factor kernels.Value, err error) {
+	u := &c.cfg.Update
+	if factor, err = c.factor(); err != nil || u.ClipNorm <= 0 || len(ps) == 0 {
+		return factor, err
 	}
 	var in []kernels.Value
-	if u.Scaled {
-		in = append(in, unscale)
+	if factor != kernels.None {
+		in = append(in, factor)
 	}
 	for _, p := range ps {
 		c.Label, c.Owner = fmt.Sprintf("norm d%s", p.Name), ir.OwnerOf(p.Name)
 		in = append(in, c.Apply(kernels.SumSquares, nil, grads[p.Value]))
 	}
 	c.Label, c.Owner = "clip norm", "clip"
-	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: u.ClipNorm, Scaled: u.Scaled}, in...), nil
+	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: u.ClipNorm, Scaled: factor != kernels.None}, in...), nil
+}
+
+// factor appends the factor of Update.Factor, None where there is none.
+func (c *compiler) factor() (kernels.Value, error) {
+	weighted := c.weight != kernels.None
+	switch {
+	case !c.cfg.Update.Factor(weighted):
+		return kernels.None, nil
+	case weighted:
+		return c.weightFactor(), nil
+	}
+	c.Label, c.Owner = "unscale", "loss scale"
+	one, err := c.ControlAt(kernels.ControlUnscale)
+	if err != nil {
+		return kernels.None, err
+	}
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, one), nil
 }
 
 // apply appends the update of p by the gradient dx, times scale unless that is None.

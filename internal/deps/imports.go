@@ -68,15 +68,14 @@ var rules = map[string]rule{
 	"internal/seed":             {},
 	"internal/peer":             examples,
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
-	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/internal/modelcall " +
+	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout " +
 		"trainer/layers trainer/optim trainer/report",
 		other: gorgonia},
 	"trainer/internal/layout": {ours: "arena kernels dataloader internal/ir trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
-	"trainer/internal/modelcall": {other: gorgonia},
 	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/report",
 		other: gorgonia},
-	"trainer/layers": {ours: "arena kernels trainer/internal/modelcall", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":  {ours: "arena kernels"},
 	"trainer/report": {ours: "arena", other: "github.com/dustin/go-humanize"},
 }

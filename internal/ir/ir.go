@@ -64,12 +64,13 @@ type Instr struct {
 	Recomputed bool      // a repetition, for the backward pass, of an instruction of the forward pass
 }
 
-// Codes of the status word. LossCode: the loss is not finite. FirstGradient + i: the gradient of
-// Program.Trained[i] is not finite. FirstIndices - i, below 0: one of Program.Indices[i] is out of
-// range.
+// Codes of the status word. LossCode: the loss is not finite. WeightCode: all weights of the window
+// are 0. FirstGradient + i: the gradient of Program.Trained[i] is not finite. FirstIndices - i, below
+// 0: one of Program.Indices[i] is out of range.
 const (
 	LossCode      int32 = 1
-	FirstGradient int32 = 2
+	WeightCode    int32 = 2
+	FirstGradient int32 = 3
 	FirstIndices  int32 = -1
 )
 

@@ -19,15 +19,21 @@ type Model struct {
 	Inputs gorgonia.Nodes
 	// Output is the result of Predict, one row for each sample: logits or values.
 	Output *gorgonia.Node
-	// Loss is the scalar to minimise, the mean over the rows of the batch. Required. A trainer
-	// refuses a loss that is certainly a sum over the rows: use gorgonia.Mean, or multiply the sum
-	// by 1/batch.
+	// Loss is the scalar to minimise, the mean over the rows of the batch. With Weight, it has one
+	// loss for each weight instead. Required. A trainer refuses a loss that is certainly a sum over
+	// the rows: use gorgonia.Mean, or multiply the sum by 1/batch.
 	Loss *gorgonia.Node
 	// MeanLoss states that Loss is meant as it is, so that a trainer does not look for a sum over
 	// the rows. Set it if the data make a sum a mean, such as weights that add up to 1.
 	MeanLoss bool
+	// Weight has one weight for each loss, 0 or more, usually a field of the batch: one for each
+	// sample or for each position of a sample. What is minimised and reported is Σ Weight·Loss / Σ
+	// Weight, where the sums are over all samples of an update, or of a pass. Weights are constants:
+	// no gradient flows through them. An update whose weights are all 0 is skipped. Nil: Loss is a
+	// mean.
+	Weight *gorgonia.Node
 	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
-	// accuracy. Nil: no accuracy is reported.
+	// accuracy. With Weight, it has one element for each weight. Nil: no accuracy is reported.
 	Correct *gorgonia.Node
 	// Params are learned, in the order in which reports list them.
 	Params []Param
@@ -55,6 +61,53 @@ func (n *Net) Classifier(x, logits *gorgonia.Node) (Model, error) {
 	rows := n.CrossEntropy(logits, y, "loss/rows")
 	correct := n.Correct(logits, y, "correct")
 	return n.model(x, logits, n.mean(rows, "loss"), correct)
+}
+
+// WeightedClassifier is Classifier with a weight for each sample. weight [B] has the type of the
+// logits; it is usually an input, and 0 leaves a sample out.
+func (n *Net) WeightedClassifier(x, logits, weight *gorgonia.Node) (Model, error) {
+	if !n.head("classifier", x, logits) {
+		return Model{}, n.err
+	}
+	y := n.Labels("y", logits.Shape()[0])
+	return n.weighted(x, logits, n.CrossEntropy(logits, y, "loss"), weight, n.Correct(logits, y, "correct"))
+}
+
+// WeightedRegressor is Regressor with a weight for each sample. weight [B] has the type of out. The
+// loss of a sample is the mean over its squared errors.
+func (n *Net) WeightedRegressor(x, out, weight *gorgonia.Node) (Model, error) {
+	if !n.values("regressor", out) {
+		return Model{}, n.err
+	}
+	square := n.square("regressor", out, n.target(out))
+	if n.err != nil || out.Dims() == 1 {
+		return n.weighted(x, out, square, weight, nil)
+	}
+	var axes []int
+	for k := 1; k < out.Dims(); k++ {
+		axes = append(axes, k)
+	}
+	rows, err := gorgonia.Mean(square, axes...)
+	return n.weighted(x, out, n.keep("regressor", "loss", rows, err), weight, nil)
+}
+
+// weighted returns a model with weights, which have the type and shape of the losses.
+func (n *Net) weighted(x, out, losses, weight, correct *gorgonia.Node) (Model, error) {
+	if n.err != nil {
+		return Model{}, n.err
+	}
+	if err := n.checkNode("model", "weight", weight); err != nil {
+		n.fail(err)
+		return Model{}, err
+	}
+	if weight.Dtype() != losses.Dtype() || !slices.Equal(weight.Shape(), losses.Shape()) {
+		n.fail(fmt.Errorf("model: weight %q is %s %s, must be %s %s like the losses: %w", weight.Name(), typeString(weight.Dtype()),
+			shapeString(weight.Shape()), typeString(losses.Dtype()), shapeString(losses.Shape()), ErrShape))
+		return Model{}, n.err
+	}
+	m, err := n.model(x, out, losses, correct)
+	m.Weight = weight
+	return m, err
 }
 
 // ClassifierOneHot adds the field y [B, C] and the softmax cross entropy as the loss, and returns
@@ -99,16 +152,20 @@ func (n *Net) values(what string, out *gorgonia.Node) bool {
 
 // squared returns a model whose loss is the mean squared error between out and y.
 func (n *Net) squared(what string, x, out, y *gorgonia.Node) (Model, error) {
+	return n.model(x, out, n.mean(n.square(what, out, y), "loss"), nil)
+}
+
+// square adds the squares of the differences between out and y.
+func (n *Net) square(what string, out, y *gorgonia.Node) *gorgonia.Node {
 	if n.err != nil {
-		return Model{}, n.err
+		return nil
 	}
 	diff, err := gorgonia.Sub(out, y)
 	if diff = n.keep(what, "loss/difference", diff, err); diff == nil {
-		return Model{}, n.err
+		return nil
 	}
 	square, err := gorgonia.Square(diff)
-	square = n.keep(what, "loss/square", square, err)
-	return n.model(x, out, n.mean(square, "loss"), nil)
+	return n.keep(what, "loss/square", square, err)
 }
 
 // CrossEntropy adds the softmax cross entropy of each row with its class index.  logits [B, C],

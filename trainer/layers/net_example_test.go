@@ -173,6 +173,25 @@ func ExampleNet_Classifier() {
 	// accuracy: true
 }
 
+// A weight of 0 leaves a sample out of loss, gradient and accuracy.
+func ExampleNet_WeightedClassifier() {
+	n, x := net(8, 20)
+	weight := n.Input("weight", 8)
+	m, err := n.WeightedClassifier(x, n.Dense(x, "out", 10, nil), weight)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, in := range m.Inputs {
+		fmt.Println(in.Name(), in.Shape(), in.Dtype())
+	}
+	fmt.Println("losses:", m.Loss.Shape())
+	// Output:
+	// x (8, 20) float32
+	// weight (8) float32
+	// y (8) int
+	// losses: (8)
+}
+
 // A row of y is a distribution over the classes.
 func ExampleNet_ClassifierOneHot() {
 	n, x := net(8, 20)
@@ -195,6 +214,17 @@ func ExampleNet_Regressor() {
 	fmt.Println(m.Inputs[1].Name(), m.Inputs[1].Shape(), "accuracy:", m.Correct != nil)
 	// Output:
 	// y (8, 3) accuracy: false
+}
+
+// The loss of a sample is the mean of its squared errors; samples count by their weights.
+func ExampleNet_WeightedRegressor() {
+	n, x := net(8, 20)
+	m, err := n.WeightedRegressor(x, n.Dense(x, "out", 3, nil), n.Input("weight", 8))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Weight.Name(), m.Weight.Shape(), "losses:", m.Loss.Shape())
+	// Output: weight (8) losses: (8)
 }
 
 // An autoencoder has one field: its input is also its target.
@@ -311,4 +341,15 @@ func ExampleFans() {
 	fmt.Println(layers.Fans([]int{16, 3, 3, 3}))
 	// Output:
 	// 27 144
+}
+
+// The label -100 marks padding: there the weight is 0.
+func ExampleNet_Ignore() {
+	n, x := net(8, 20)
+	labels, weight := n.Ignore(n.Labels("y", 8), "ignore", -100)
+	logits := n.Dense(x, "out", 10, nil)
+	m := layers.Model{Inputs: append(n.Inputs(), x), Output: logits, Loss: n.CrossEntropy(logits, labels, "losses"), Weight: weight,
+		Correct: n.Correct(logits, labels, "correct"), Params: n.Params()}
+	fmt.Println(m.Loss.Shape(), m.Weight.Shape(), n.Err())
+	// Output: (8) (8) <nil>
 }

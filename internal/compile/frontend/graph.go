@@ -66,7 +66,8 @@ type Model struct {
 	Frozen     func(name string) bool // parameters, and statistics, that training does not change; nil: none
 	Seed       uint64                 // of dropout
 
-	Loss    *gorgonia.Node // one floating-point number
+	Loss    *gorgonia.Node // one floating-point number; with Weight, one for each weight
+	Weight  *gorgonia.Node // weights of the losses, constants to the gradient; nil: none
 	Output  *gorgonia.Node // prediction; nil: none
 	Correct *gorgonia.Node // 1 for each row that is classified correctly, else 0; nil: none
 	Keep    gorgonia.Nodes // further results, under their own names
@@ -103,10 +104,10 @@ type StatisticUpdate struct {
 
 // Forward is the forward graph in the program.
 type Forward struct {
-	Loss, Output, Correct kernels.Value // None: the model has none, or the program does not read it
-	Kept                  []ir.Result   // values of Model.Keep, in its order
-	Params                []Param       // in the order in which they were lowered
-	Statistics            []StatisticUpdate
+	Loss, Weight, Output, Correct kernels.Value // None: the model has none, or the program does not read it
+	Kept                          []ir.Result   // values of Model.Keep, in its order
+	Params                        []Param       // in the order in which they were lowered
+	Statistics                    []StatisticUpdate
 }
 
 // Graph lowers the nodes of one graph. A node is lowered once, however many nodes read it. Methods
@@ -154,11 +155,17 @@ func (g *Graph) Forward() (*Forward, error) {
 		}
 		return g.values[n]
 	}
-	f := &Forward{Loss: valueOf(g.Loss), Output: valueOf(g.Output), Correct: valueOf(g.Correct), Statistics: g.statistics}
-	if !g.Predict {
-		if f.Loss, err = g.scalarLoss(); err != nil {
-			return nil, err
-		}
+	f := &Forward{Loss: valueOf(g.Loss), Weight: valueOf(g.Weight), Output: valueOf(g.Output), Correct: valueOf(g.Correct),
+		Statistics: g.statistics}
+	switch {
+	case g.Predict:
+	case g.Weight != nil:
+		err = g.checkWeight()
+	default:
+		f.Loss, err = g.scalarLoss()
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, n := range g.Keep {
 		if n != nil {
@@ -173,7 +180,7 @@ func (g *Graph) Forward() (*Forward, error) {
 
 // roots returns the nodes that the program reads, each once.
 func (g *Graph) roots() (gorgonia.Nodes, error) {
-	results := gorgonia.Nodes{g.Loss, g.Correct}
+	results := gorgonia.Nodes{g.Loss, g.Weight, g.Correct}
 	switch {
 	case g.Predict && g.Output == nil:
 		return nil, ErrNoOutput
@@ -216,6 +223,16 @@ func (g *Graph) scalarLoss() (kernels.Value, error) {
 			g.Loss.Name(), s, kernels.ErrShape)
 	}
 	return v, nil
+}
+
+// checkWeight returns an error unless each loss has a weight of its type.
+func (g *Graph) checkWeight() error {
+	loss, weight := g.Spec(g.values[g.Loss]), g.Spec(g.values[g.Weight])
+	if !loss.Type.Float() || weight.Type != loss.Type || weight.Shape.Elems() != loss.Shape.Elems() {
+		return fmt.Errorf("weight %q is %v, loss %q is %v: with weights, the loss needs one floating-point number for each weight: %w",
+			g.Weight.Name(), weight, g.Loss.Name(), loss, kernels.ErrShape)
+	}
+	return nil
 }
 
 // frozen reports whether training leaves the parameter, or statistic, of that name unchanged.
