@@ -64,6 +64,25 @@ func (fs *fieldValues) decodes(v kernels.Value, attrs any) {
 	}
 }
 
+// under returns the field from which the program computes v element by element, such as the labels
+// from which Net.Ignore makes others; nil if there is none.
+func (fs *fieldValues) under(p *ir.Program, v kernels.Value) *storedField {
+	elems := p.Spec(v).Shape.Elems()
+	for i := len(p.Instrs) - 1; i >= 0 && fs.of[v] == nil; i-- {
+		in := &p.Instrs[i]
+		if in.Out[0] != v || in.Op.Elem == nil && in.Op != kernels.Chain && in.Op != kernels.Truncate && in.Op != kernels.Reshape {
+			continue
+		}
+		for _, operand := range in.In {
+			if p.Spec(operand).Shape.Elems() == elems {
+				v = operand
+				break
+			}
+		}
+	}
+	return fs.of[v]
+}
+
 // checkFields returns an error about the first number in the batch's fields that is not finite, or
 // that decoding makes so.
 func (d *diagnosis) checkFields() error {
@@ -127,7 +146,7 @@ func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
 			continue
 		}
 		e.err, e.BadLabel, e.Classes, e.Index = ErrLabel, int64(l), classes, i
-		if f := d.fields.of[labels]; f != nil { // else the model computes the labels
+		if f := d.fields.under(d.program, labels); f != nil { // else the model computes the labels
 			e.Op, e.Label, e.labels = "", f.name, f.sampleElems()
 			e.Sample, e.Index = int(d.slot.indices[i/e.labels]), i%e.labels
 		}

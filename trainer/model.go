@@ -49,7 +49,7 @@ func runModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err er
 	defer func() {
 		r, layer := recover(), layers.Failed(g)
 		switch {
-		case layer != nil && (r != nil || err != nil && !errors.Is(err, layer) || err == nil && m.Loss == nil):
+		case layer != nil && !errors.Is(err, layer):
 			err = layer
 		case r != nil:
 			err = fmt.Errorf("panic: %v: %w", r, ErrModel)

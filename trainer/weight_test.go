@@ -308,3 +308,24 @@ func TestIgnoredLabelsCountForNothing(t *testing.T) {
 		}
 	})
 }
+
+// A label that is no class is named by its sample, also among labels of several positions with weights.
+func TestABadLabelAmongIgnoredOnesIsNamed(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x, y := net.Input("x", batch, 2, 4), net.Indices("y", batch, 2)
+		logits := smallLogits(net, net.Reshape(x, "rows", batch*2, 4))
+		labels, weight := net.Ignore(net.Reshape(y, "labels", batch*2), "ignore", -100)
+		return trainer.Model{Inputs: net.Inputs(), Output: logits, Loss: net.CrossEntropy(logits, labels, "losses"), Weight: weight,
+			Params: net.Params()}, net.Err()
+	}
+	ds := columns(t, 4, dataloader.Column("x", make([]float32, 32), 2, 4), dataloader.Column("y", []int32{0, -100, 1, 2, -100, 7, -100, 0}, 2))
+	each(t, func(t *testing.T, dev kernels.Device) {
+		tr := made(t, model, trainer.Options{Device: dev, Batch: 2, Accumulate: 2, Fields: ds.Fields(), Sequential: true})
+		_, err := tr.Fit(t.Context(), ds)
+		var bad *trainer.NonFiniteError
+		if !errors.As(err, &bad) || !errors.Is(err, trainer.ErrLabel) || bad.Sample != 2 || bad.BadLabel != 7 {
+			t.Errorf("got %v, want label 7 of sample 2", err)
+		}
+	})
+}
