@@ -40,7 +40,8 @@ var (
 	dbetas = R15
 )
 
-// rows runs body for each row; the place in it, at, starts at 0 for each loop.
+// rows runs body for each row; the place in it, at, starts at 0 for each loop. body may jump to the
+// label next, to leave the row as it is.
 func (v *vectors) rows(second int, body func()) {
 	for _, p := range []struct {
 		offset int
@@ -57,6 +58,7 @@ func (v *vectors) rows(second int, body func()) {
 	MOVQ(at, left)
 	Label("row")
 	body()
+	Label("next")
 	MOVQ(Mem{Base: args, Disp: rowN}, count)
 	SHLQ(Imm(uint64(v.size/4+1)), count)
 	ADDQ(count, x)
@@ -123,6 +125,23 @@ func (v *vectors) normRows() {
 	})
 }
 
+// ifRegular ends a row without a result unless its reciprocal deviation, at m, is a positive number
+// in the range of norm.Regular: as integers, such numbers are in order.
+func (v *vectors) ifRegular(m Mem) {
+	if v.size == 4 {
+		MOVL(m, at.As32())
+		SUBL(U32(v.least), at.As32())
+		CMPL(at.As32(), U32(v.most-v.least))
+	} else {
+		MOVQ(m, at)
+		MOVQ(U64(v.least), count)
+		SUBQ(count, at)
+		MOVQ(U64(v.most-v.least), count)
+		CMPQ(at, count)
+	}
+	JHI(LabelRef("next"))
+}
+
 // finishRow corrects the mean by the sum s about it, and makes of q, the sum of squares, the
 // reciprocal deviation: the corrected two-pass algorithm (Chan, Golub and LeVeque 1983, equation
 // 1.7).
@@ -133,7 +152,7 @@ func (v *vectors) finishRow(mean, rstd, spare, s, q int) {
 	v.fms1(xmm[s], xmm[s], xmm[q])
 	v.add1(xmm[s], xmm[mean], xmm[mean])
 	v.clear(spare)
-	v.max1(xmm[q], xmm[spare], xmm[q])
+	v.max1(xmm[q], xmm[spare], xmm[q]) // q where it is not a number
 	v.add1(Mem{Base: args, Disp: rowEps}, xmm[q], xmm[q])
 	v.sqrt1(xmm[q], xmm[q], xmm[q])
 	MOVQ(U64(v.one), at)
@@ -141,6 +160,7 @@ func (v *vectors) finishRow(mean, rstd, spare, s, q int) {
 	v.div1(xmm[q], xmm[rstd], xmm[rstd])
 	v.load1(xmm[mean], Mem{Base: means})
 	v.load1(xmm[rstd], Mem{Base: rstds})
+	v.ifRegular(Mem{Base: rstds})
 	v.spread(mean)
 	v.spread(rstd)
 }
@@ -161,6 +181,7 @@ func (v *vectors) normRowsGrad() {
 		v.mul(v.reg(d), v.reg(g), v.reg(g))
 	}
 	v.rows(rowDgamma, func() {
+		v.ifRegular(Mem{Base: rstds})
 		v.broadcast(Mem{Base: means}, v.reg(mean))
 		v.broadcast(Mem{Base: rstds}, v.reg(rstd))
 		v.clear(from(s, v.sums())...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -26,6 +27,7 @@ type elem struct {
 	fms1               func(a, b, sum Op)
 	load1              func(ops ...Op)
 	one                uint64 // 1 in bits
+	least, most        uint64 // norm.Regular's range in bits
 }
 
 var single = elem{
@@ -44,6 +46,7 @@ var single = elem{
 	fms1:      func(a, b, sum Op) { VFNMADD231SS(a, b, sum) },
 	load1:     VMOVSS,
 	one:       0x3f800000,
+	least:     uint64(math.Float32bits(0x1p-40)), most: uint64(math.Float32bits(0x1p51)),
 }
 
 var double = elem{
@@ -62,6 +65,7 @@ var double = elem{
 	fms1:      func(a, b, sum Op) { VFNMADD231SD(a, b, sum) },
 	load1:     VMOVSD,
 	one:       0x3ff0000000000000,
+	least:     math.Float64bits(0x1p-400), most: math.Float64bits(0x1p484),
 }
 
 var zmm = []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15}

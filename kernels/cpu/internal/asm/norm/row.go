@@ -20,10 +20,23 @@ type RowArgs[T asm.Float] struct {
 	Eps, Share    T // added to variances; 1/N
 }
 
-// RowKernels are the kernels of a level over rows of one element type.
+// RowKernels are the kernels of a level over rows of one element type. They leave rows whose
+// reciprocal deviation is not Regular as they are: forward then sets only an Rstd that is not
+// Regular either.
 type RowKernels[T asm.Float] struct {
-	Forward  func(c *RowArgs[T]) // sets Mean, Rstd and Y = x̂·gamma + beta
-	Gradient func(c *RowArgs[T]) // sets Y to dx; Dgamma += Σdy·x̂, Dbeta += Σdy
+	forward, gradient func(c *RowArgs[T])
+}
+
+// Forward sets Mean, Rstd and Y = x̂·gamma + beta.
+func (k *RowKernels[T]) Forward(c *RowArgs[T]) {
+	k.forward(c)
+	c.forExtremes(extremeRow[T])
+}
+
+// Gradient sets Y to dx, and adds Σdy·x̂ to Dgamma and Σdy to Dbeta.
+func (k *RowKernels[T]) Gradient(c *RowArgs[T]) {
+	k.gradient(c)
+	c.forExtremes(extremeRowGrad[T])
 }
 
 // RowsAt returns the kernels of level l for T and rows of n elements.
@@ -46,7 +59,7 @@ var (
 	goRows64 = &RowKernels[float64]{goNormRows[float64], goNormRowsGrad[float64]}
 )
 
-// goNormRows is RowKernels.Forward.
+// goNormRows is RowKernels.forward.
 func goNormRows[T asm.Float](c *RowArgs[T]) {
 	n := float64(c.N)
 	for r := range c.Rows {
@@ -60,6 +73,9 @@ func goNormRows[T asm.Float](c *RowArgs[T]) {
 		}
 		c.Mean[r], c.Rstd[r] = T(mean+s/n), T(Rstd((q-s*s/n)/n, float64(c.Eps)))
 		m, scale := c.Mean[r], c.Rstd[r]
+		if !Regular(scale) {
+			continue
+		}
 		gamma, beta := c.Gamma[:c.N], c.Beta[:c.N]
 		for i, v := range x {
 			y[i] = (v-m)*scale*gamma[i] + beta[i]
@@ -67,13 +83,16 @@ func goNormRows[T asm.Float](c *RowArgs[T]) {
 	}
 }
 
-// goNormRowsGrad is RowKernels.Gradient.
+// goNormRowsGrad is RowKernels.gradient.
 func goNormRowsGrad[T asm.Float](c *RowArgs[T]) {
 	n := float64(c.N)
 	gamma, dgamma, dbeta := c.Gamma[:c.N], c.Dgamma[:c.N], c.Dbeta[:c.N]
 	for r := range c.Rows {
 		x, dy, dx := c.X[r*c.N:][:c.N], c.Dy[r*c.N:][:c.N], c.Y[r*c.N:][:c.N]
 		mean, rstd := c.Mean[r], c.Rstd[r]
+		if !Regular(rstd) {
+			continue
+		}
 		sum, dot := 0.0, 0.0
 		for i, d := range dy {
 			hat := (x[i] - mean) * rstd

@@ -1,0 +1,87 @@
+package norm
+
+import (
+	"math"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
+)
+
+// Rows and groups of an extreme scale: their sums of squares overflow in their type, or lose what
+// denormal numbers hold. Go code normalizes them, in float64 and a unit of their own
+// (numeric.Moments). It is slow, but only such rows need it.
+
+// regularRange returns the least and the largest reciprocal deviation that kernels can process.
+// Below the least, squares of values may overflow, and factors of the gradient, of order rstd²,
+// become denormal numbers. Above the largest, squares that are flushed to 0 count.
+func regularRange[T asm.Float]() (least, most T) {
+	l, m := -400, 484
+	if _, ok := any(least).(float32); ok {
+		l, m = -40, 51
+	}
+	return T(math.Ldexp(1, l)), T(math.Ldexp(1, m))
+}
+
+// Regular reports whether the kernels can process values of the reciprocal deviation rstd.
+func Regular[T asm.Float](rstd T) bool {
+	least, most := regularRange[T]()
+	return rstd >= least && rstd <= most
+}
+
+// forExtremes calls f for each row that a kernel left as it was.
+func (c *RowArgs[T]) forExtremes(f func(c *RowArgs[T], r int)) {
+	least, most := regularRange[T]()
+	for r, rstd := range c.Rstd[:c.Rows] {
+		if !(rstd >= least && rstd <= most) {
+			f(c, r)
+		}
+	}
+}
+
+// extremeRow normalizes row r.
+func extremeRow[T asm.Float](c *RowArgs[T], r int) {
+	x, eps := c.X[r*c.N:][:c.N], float64(c.Eps)
+	m := numeric.MomentsOf(slices.Values([][]T{x}))
+	c.Mean[r], c.Rstd[r] = T(m.Mean()), T(m.Rstd(eps))
+	ExtremePlanes(m.Standard(eps), x, c.Y[r*c.N:][:c.N], c.Gamma, c.Beta, 1)
+}
+
+// ExtremePlanes sets y to x̂·gamma + beta, for x of neighbouring planes of n elements, each of a
+// channel.
+func ExtremePlanes[T asm.Float](s numeric.Standard, x, y, gamma, beta []T, n int) {
+	for i, v := range x {
+		c := i / n
+		y[i] = T(s.Of(float64(v))*float64(gamma[c]) + float64(beta[c]))
+	}
+}
+
+// extremeRowGrad computes the gradient of row r.
+func extremeRowGrad[T asm.Float](c *RowArgs[T], r int) {
+	ExtremePlanesGrad(c.X[r*c.N:][:c.N], c.Dy[r*c.N:][:c.N], c.Y[r*c.N:][:c.N], c.Gamma, c.Mean[r], c.Rstd[r], 1,
+		func(i int, dbeta, dgamma float64) {
+			c.Dgamma[i] += T(dgamma)
+			c.Dbeta[i] += T(dbeta)
+		})
+}
+
+// ExtremePlanesGrad sets dx for x of neighbouring planes of n elements that have one mean and rstd,
+// and calls keep with each plane's index and its sums Σdy and Σdy·x̂. dx may be x or dy.
+func ExtremePlanesGrad[T asm.Float](x, dy, dx, gamma []T, mean, rstd T, n int, keep func(channel int, dbeta, dgamma float64)) {
+	s, sum, dot := numeric.StandardOf(float64(mean), float64(rstd)), 0.0, 0.0
+	for c := range len(x) / n {
+		dbeta, dgamma := 0.0, 0.0
+		for i := c * n; i < (c+1)*n; i++ {
+			dbeta += float64(dy[i])
+			dgamma += float64(dy[i]) * s.Of(float64(x[i]))
+		}
+		keep(c, dbeta, dgamma)
+		sum += float64(gamma[c]) * dbeta
+		dot += float64(gamma[c]) * dgamma
+	}
+	// Where x has one element, its g is the sum: the gradient is 0 exactly.
+	sum, dot = sum/float64(len(x)), dot/float64(len(x))
+	for i, d := range dy {
+		dx[i] = T(float64(rstd) * (float64(d)*float64(gamma[i/n]) - sum - s.Of(float64(x[i]))*dot))
+	}
+}
