@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -125,15 +127,17 @@ func (v *vectors) normRows() {
 	})
 }
 
-// ifRegular ends a row without a result unless its reciprocal deviation, at m, is a positive number
-// in the range of norm.Regular: as integers, such numbers are in order.
+// ifRegular ends a row without a result unless the size of its reciprocal deviation, at m, is in the
+// range of norm.Regular: as integers, such numbers are in order.
 func (v *vectors) ifRegular(m Mem) {
 	if v.size == 4 {
 		MOVL(m, at.As32())
+		ANDL(U32(math.MaxInt32), at.As32())
 		SUBL(U32(v.least), at.As32())
 		CMPL(at.As32(), U32(v.most-v.least))
 	} else {
 		MOVQ(m, at)
+		BTRQ(Imm(63), at)
 		MOVQ(U64(v.least), count)
 		SUBQ(count, at)
 		MOVQ(U64(v.most-v.least), count)

@@ -1,7 +1,6 @@
 package norm
 
 import (
-	"math"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
@@ -12,20 +11,23 @@ import (
 // denormal numbers hold. Go code normalizes them, in float64 and a unit of their own
 // (numeric.Moments). It is slow, but only such rows need it.
 
-// regularRange returns the least and the largest reciprocal deviation that kernels can process.
-// Below the least, squares of values may overflow, and factors of the gradient, of order rstd²,
-// become denormal numbers. Above the largest, squares that are flushed to 0 count.
+// regularRange returns the least and the largest size of a reciprocal deviation that kernels can
+// process. Below the least, squares of values may overflow, and factors of the gradient, of order
+// rstd², become denormal numbers. Above the largest, squares that are flushed to 0 count.
 func regularRange[T asm.Float]() (least, most T) {
-	l, m := -400, 484
+	l, m := 0x1p-400, 0x1p484
 	if _, ok := any(least).(float32); ok {
-		l, m = -40, 51
+		l, m = 0x1p-40, 0x1p51
 	}
-	return T(math.Ldexp(1, l)), T(math.Ldexp(1, m))
+	return T(l), T(m)
 }
 
 // Regular reports whether the kernels can process values of the reciprocal deviation rstd.
 func Regular[T asm.Float](rstd T) bool {
 	least, most := regularRange[T]()
+	if rstd < 0 {
+		rstd = -rstd
+	}
 	return rstd >= least && rstd <= most
 }
 
@@ -33,7 +35,7 @@ func Regular[T asm.Float](rstd T) bool {
 func (c *RowArgs[T]) forExtremes(f func(c *RowArgs[T], r int)) {
 	least, most := regularRange[T]()
 	for r, rstd := range c.Rstd[:c.Rows] {
-		if !(rstd >= least && rstd <= most) {
+		if !(rstd >= least && rstd <= most) && !Regular(rstd) {
 			f(c, r)
 		}
 	}

@@ -1621,6 +1621,7 @@ l8:
 	VMOVSS        X0, (DX)
 	VMOVSS        X1, (BX)
 	MOVL          (BX), AX
+	ANDL          $0x7fffffff, AX
 	SUBL          $0x2b800000, AX
 	CMPL          AX, $0x2d800000
 	JHI           next
@@ -1724,6 +1725,7 @@ TEXT ·wideNormRowsGrad32(SB), NOSPLIT, $16-8
 
 row:
 	MOVL         (BX), AX
+	ANDL         $0x7fffffff, AX
 	SUBL         $0x2b800000, AX
 	CMPL         AX, $0x2d800000
 	JHI          next
@@ -3484,6 +3486,7 @@ l8:
 	VMOVSD        X0, (DX)
 	VMOVSD        X1, (BX)
 	MOVQ          (BX), AX
+	BTRQ          $0x3f, AX
 	MOVQ          $0x26f0000000000000, CX
 	SUBQ          CX, AX
 	MOVQ          $0x3740000000000000, CX
@@ -3589,6 +3592,7 @@ TEXT ·wideNormRowsGrad64(SB), NOSPLIT, $16-8
 
 row:
 	MOVQ         (BX), AX
+	BTRQ         $0x3f, AX
 	MOVQ         $0x26f0000000000000, CX
 	SUBQ         CX, AX
 	MOVQ         $0x3740000000000000, CX
@@ -6115,6 +6119,7 @@ l8:
 	VMOVSS       X0, (DX)
 	VMOVSS       X1, (BX)
 	MOVL         (BX), AX
+	ANDL         $0x7fffffff, AX
 	SUBL         $0x2b800000, AX
 	CMPL         AX, $0x2d800000
 	JHI          next
@@ -6246,6 +6251,7 @@ TEXT ·normRowsGrad32(SB), NOSPLIT, $16-8
 
 row:
 	MOVL         (BX), AX
+	ANDL         $0x7fffffff, AX
 	SUBL         $0x2b800000, AX
 	CMPL         AX, $0x2d800000
 	JHI          next
@@ -8876,6 +8882,7 @@ l8:
 	VMOVSD       X0, (DX)
 	VMOVSD       X1, (BX)
 	MOVQ         (BX), AX
+	BTRQ         $0x3f, AX
 	MOVQ         $0x26f0000000000000, CX
 	SUBQ         CX, AX
 	MOVQ         $0x3740000000000000, CX
@@ -9009,6 +9016,7 @@ TEXT ·normRowsGrad64(SB), NOSPLIT, $16-8
 
 row:
 	MOVQ         (BX), AX
+	BTRQ         $0x3f, AX
 	MOVQ         $0x26f0000000000000, CX
 	SUBQ         CX, AX
 	MOVQ         $0x3740000000000000, CX
