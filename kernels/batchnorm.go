@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -95,6 +96,18 @@ func init() {
 // Scale returns the factor that BatchNorm applies to the centred elements of a channel.
 func (a BatchNormAttrs) Scale(gamma, variance float64) float64 {
 	return gamma / math.Sqrt(variance+a.Eps)
+}
+
+// CheckVariance returns an error that names the first channel whose variance over a batch is not
+// finite, and wraps ErrNonFinite, or nil.
+func CheckVariance(variance []float64) error {
+	for c, v := range variance {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("the variance of channel %d over the batch is %v (scale or clip what the layer normalizes): %w",
+				c, v, ErrNonFinite)
+		}
+	}
+	return nil
 }
 
 // checkEps refuses an Eps that is not a normal number of type t: arithmetic in t could take it for
@@ -224,6 +237,7 @@ func channelRuns(x Tensor, channel int) iter.Seq[[]float64] {
 func refBatchNorm(attrs any, in, out []Tensor) {
 	a, x, y := attrs.(BatchNormAttrs), in[0].Data, out[0].Data
 	mean, variance := out[1].Data, out[2].Data
+	n := float64(channelCount(in[0].Shape))
 	standard := make([]numeric.Standard, len(mean))
 	for c := range mean {
 		if len(x) == 0 {
@@ -231,9 +245,9 @@ func refBatchNorm(attrs any, in, out []Tensor) {
 		}
 		m := numeric.MomentsOf(channelRuns(in[0], c))
 		standard[c] = m.Standard(a.Eps)
-		mean[c], variance[c] = m.Mean(), numeric.StoredVariance[float64](m.Variance(), channelCount(in[0].Shape))
+		mean[c], variance[c] = m.Mean(), numeric.StoredVariance[float64](m.Variance(), n/(n-1))
 		if out[2].Type == arena.Float32 {
-			variance[c] = float64(numeric.StoredVariance[float32](m.Variance(), channelCount(in[0].Shape)))
+			variance[c] = float64(numeric.StoredVariance[float32](m.Variance(), n/(n-1)))
 		}
 	}
 	planes(in[0].Shape, func(c, lo, hi int) {

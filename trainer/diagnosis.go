@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
@@ -35,17 +36,27 @@ func (t *Trainer) diagnose(s *slot) error {
 	if err == nil { // the second run was finite: all that is known is the status word
 		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(),
 			Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
-		if g := int(s.status[0] - ir.FirstGradient); p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
-			e.Op, e.Label = "gradient", p.ir.Trained[g]
+		if p.mode == compile.Train {
+			e.blameStatus(p.ir, s.status[0])
 		}
 		err = e
 	}
 	// Gradients overflow at the smallest scale too: name it, since it cannot fall any more.
 	var e *NonFiniteError
-	if p.mode == compile.Train && t.plan.opt.scaled() && s.status[0] >= ir.FirstGradient && errors.As(err, &e) {
+	overflowed := s.status[0] >= ir.FirstGradient && s.status[0] < ir.FirstVariance
+	if p.mode == compile.Train && t.plan.opt.scaled() && overflowed && errors.As(err, &e) {
 		e.Scale = t.counters.scaling.Scale
 	}
 	return err
+}
+
+// blameStatus names the gradient or the variance that a status word names.
+func (e *NonFiniteError) blameStatus(p *ir.Program, status int32) {
+	if v := int(status - ir.FirstVariance); v >= 0 && v < len(p.Variances) {
+		e.Op, e.Label = "running variance", p.Variances[v]
+	} else if g := int(status - ir.FirstGradient); g >= 0 && g < len(p.Trained) {
+		e.Op, e.Label = "gradient", p.Trained[g]
+	}
 }
 
 // replay checks what the step reads, then runs it call by call and checks what each call writes. It
@@ -75,13 +86,23 @@ func (d *diagnosis) replay() error {
 		if err := errors.Join(c.Launch(d.compute), d.compute.Sync()); err != nil {
 			return err
 		}
-		for _, o := range in.Out {
+		// The statistics of a normalization come after its result, but are the cause of what it has.
+		for _, o := range slices.Backward(in.Out) {
 			if e := d.firstNonFinite(p.Values[o]); e != nil {
+				if in.Op == kernels.BatchNorm && o == in.Out[2] {
+					return d.blameVariance(in, e)
+				}
 				return d.blame(in, before, e)
 			}
 		}
 	}
 	return nil
+}
+
+// blameVariance completes e, an error about the variance of a batch.
+func (d *diagnosis) blameVariance(in *ir.Instr, e *NonFiniteError) error {
+	e.Op, e.Label, e.Variance = in.Op.Name, in.Owner, true
+	return e
 }
 
 // checkInputs returns an error about the first value that is not finite among those that no

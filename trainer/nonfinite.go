@@ -26,7 +26,10 @@ type NonFiniteError struct {
 	// smallest; else 0.
 	Scale float64
 	Half  bool // the operation rounds to float16, whose largest number is 65504
-	err   error
+	// Variance: the tensor is the variance of each channel over the batch, of the batch normalization
+	// Label. Index is the channel.
+	Variance bool
+	err      error
 }
 
 func (e *NonFiniteError) Error() string {
@@ -47,6 +50,9 @@ func (e *NonFiniteError) cause() string {
 	switch {
 	case e.err == ErrLabel:
 		return fmt.Sprintf("sample %d has label %d, the model has classes 0 to %d", e.Sample, e.BadLabel, e.Classes-1)
+	case e.Variance:
+		return fmt.Sprintf("batch normalization %q: the variance of channel %d over the batch is %v "+
+			"(scale or clip what the layer normalizes)", e.Label, e.Index, e.Value)
 	case e.Op == "" && e.Sample >= 0:
 		return fmt.Sprintf("sample %d: field %q has %v at element %d", e.Sample, e.Label, e.Value, e.Index)
 	case e.Op == "":

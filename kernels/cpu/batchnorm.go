@@ -55,6 +55,7 @@ type batchNorm[T float] struct {
 	gamma, beta []T
 	part        []float64 // [C][groups][2]
 	of          []T       // [C][norm.Params]
+	least, most float64   // norm.RegularVariance
 }
 
 // newBatchNorm binds the inputs and cuts the workspace.
@@ -63,6 +64,7 @@ func newBatchNorm[T float](b *binding) *batchNorm[T] {
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
 	n.all = norm.PlanesAt[T](b.dev.level)
 	n.kernels = n.all.For(n.n)
+	n.least, n.most = norm.RegularVariance[T]()
 	if n.attrs.ReLU {
 		n.relu = 1
 	}
@@ -162,6 +164,8 @@ func (n *batchNorm[T]) applyTile(p channelPass[T], t, lo, hi, worker int) {
 func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
+	elements := float64(n.b * n.n)
+	unbiased := elements / (elements - 1)
 	sum := func(w *planeWorker[T], c, channels, image, images int) {
 		w.setPivots(&n.planes, n.kernels.Moments, n.x, c, channels, image, images)
 		w.accumulate(&n.planes, n.kernels.Moments, n.x, n.x, c, channels, image, images)
@@ -175,16 +179,22 @@ func bindBatchNormOf[T float](b *binding) func() {
 	join := func(lo, hi int) {
 		for c := lo; c < hi; c++ {
 			m, v := n.moments(c)
-			if !norm.Regular(T(norm.Rstd(v, n.attrs.Eps))) {
+			if !n.regular(v) {
 				all := numeric.MomentsOf(n.channel(c))
 				m, v = all.Mean(), all.Variance()
 			}
-			mean[c], variance[c] = T(m), numeric.StoredVariance[T](max(v, 0), n.b*n.n)
+			mean[c], variance[c] = T(m), numeric.StoredVariance[T](max(v, 0), unbiased)
 			n.setLine(n.of[c*norm.Params:], c, mean[c], variance[c])
 			n.of[c*norm.Params+norm.ParamExtreme] = 0
 		}
 	}
 	return n.launch(b, channelPass[T]{sum: sum, join: join, kernel: n.kernels.Scale, dy: n.x, y: y})
+}
+
+// regular reports whether kernels can process a channel of variance v.
+func (n *batchNorm[T]) regular(v float64) bool {
+	v += n.attrs.Eps
+	return v >= n.least && v <= n.most
 }
 
 // setLine sets the parameters of y = scale·(x - mean) + shift for channel c.
@@ -249,7 +259,7 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 			n.setLine(of, c, mean[c], variance[c])
 			of[norm.ParamRate], of[norm.ParamSlope], of[norm.ParamBias] = T(rate), T(-rate*rstd*rstd*q/count), T(-rate*s/count)
 			dgamma[c], dbeta[c] = T(q*rstd), T(s)
-			if of[norm.ParamExtreme] = 0; !norm.Regular(T(rstd)) {
+			if of[norm.ParamExtreme] = 0; float64(variance[c]) > n.most {
 				of[norm.ParamExtreme] = 1
 			}
 		}

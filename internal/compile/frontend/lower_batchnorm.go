@@ -55,31 +55,37 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 		return out[0], nil
 	}
 	r.statistics = append(r.statistics,
-		StatisticUpdate{s.mean, out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}},
-		StatisticUpdate{s.variance, out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}})
+		StatisticUpdate{s.mean, out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}, false},
+		StatisticUpdate{s.variance, out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}, true})
 	return out[0], nil
 }
 
-// normalizeByRunning computes y = x·scale + shift by the running statistics. If x is a convolution
-// that only n reads, its weights are scaled instead, and its bias is shifted.
+// normalizeByRunning computes y = (x - mean)·scale + β by the running statistics, which is β exactly
+// where x is the mean. If x is a convolution that only n reads, its weights are scaled instead, and
+// its bias is shifted: what that rounds is as small as what the convolution's own sums round.
 func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
 	s runningStats) (kernels.Value, error) {
 	shape, mean, variance := r.Spec(x).Shape, r.Spec(s.mean), r.Spec(s.variance)
 	if len(shape) < 2 || !mean.Shape.Equal(shape[1:2]) || !variance.Shape.Equal(shape[1:2]) {
 		return kernels.None, fmt.Errorf("running mean %v and variance %v do not fit %v: %w", mean, variance, r.Spec(x), kernels.ErrShape)
 	}
-	// scale = γ / √(variance + ε), shift = β - mean·scale
+	// BatchNorm itself, which is not part of the program, knows which ε it can have.
+	channels := r.Spec(gamma)
+	if _, err := kernels.BatchNorm.Infer(a, []kernels.Spec{{Type: channels.Type, Shape: kernels.Shape{2, shape[1]}}, channels, channels}); err != nil {
+		return kernels.None, err
+	}
+	// scale = γ / √(variance + ε)
 	deviation := r.Apply(kernels.Sqrt, nil, r.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 1, Shift: a.Eps}, s.variance))
 	scale := r.Apply(kernels.Div, nil, gamma, deviation)
-	shift := r.Apply(kernels.Sub, nil, beta, r.Apply(kernels.Mul, nil, s.mean, scale))
-	y, ok := r.scaleIntoConv(n, x, scale, shift)
+	y, ok := r.scaleIntoConv(n, x, s.mean, scale, beta)
 	if !ok {
 		channel := func(v kernels.Value) kernels.Value { // [C] as [C, 1, ...], which broadcasts to x
 			per := slices.Repeat(kernels.Shape{1}, len(shape)-1)
 			per[0] = r.Spec(v).Shape[0]
 			return r.reshape(v, per)
 		}
-		y = r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, x, channel(scale)), channel(shift))
+		centred := r.Apply(kernels.Sub, nil, x, channel(s.mean))
+		y = r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, centred, channel(scale)), channel(beta))
 	}
 	if a.ReLU {
 		y = r.Apply(kernels.ReLU, nil, y)
@@ -87,10 +93,10 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 	return y, nil
 }
 
-// scaleIntoConv returns x·scale + shift, by channel, as a convolution with other weights and
+// scaleIntoConv returns (x - mean)·scale + β, by channel, as a convolution with other weights and
 // another bias, and false unless x is the result of a convolution that only n reads. Normalization
 // then costs nothing outside training.
-func (r *reader) scaleIntoConv(n *gorgonia.Node, x, scale, shift kernels.Value) (kernels.Value, bool) {
+func (r *reader) scaleIntoConv(n *gorgonia.Node, x, mean, scale, beta kernels.Value) (kernels.Value, bool) {
 	conv := r.Maker(x)
 	if r.Training || conv == nil || conv.Op != kernels.Conv || r.useCount(children(n)[0]) != 1 {
 		return kernels.None, false
@@ -99,10 +105,11 @@ func (r *reader) scaleIntoConv(n *gorgonia.Node, x, scale, shift kernels.Value) 
 	if a.Act != nil {
 		return kernels.None, false
 	}
-	// (x∗w + b)·scale + shift = x∗(w·scale) + (b·scale + shift)
+	// (x∗w + b - mean)·scale + β = x∗(w·scale) + (b - mean)·scale + β
 	in := conv.In // conv is valid until the next Apply
+	shift := r.Apply(kernels.Sub, nil, beta, r.Apply(kernels.Mul, nil, mean, scale))
 	if a.Bias {
-		shift = r.Apply(kernels.Add, nil, shift, r.Apply(kernels.Mul, nil, in[2], scale))
+		shift = r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, r.Apply(kernels.Sub, nil, in[2], mean), scale), beta)
 	}
 	a.Bias = true
 	w := r.Apply(kernels.Mul, nil, in[1], r.reshape(scale, kernels.Shape{r.Spec(scale).Shape[0], 1, 1, 1}))

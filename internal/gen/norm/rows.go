@@ -21,7 +21,7 @@ const (
 	rowDbeta  = 192
 	rowN      = 216
 	rowRows   = 224
-	rowEps    = 232 // and 1/n after it
+	rowEps    = 232 // after it 1/n, then the number of extreme rows
 )
 
 // rowStandIn is the type that stands for a pointer to norm.RowArgs.
@@ -43,7 +43,7 @@ var (
 )
 
 // rows runs body for each row; the place in it, at, starts at 0 for each loop. body may jump to the
-// label next, to leave the row as it is.
+// label extreme, to leave the row as it is.
 func (v *vectors) rows(second int, body func()) {
 	for _, p := range []struct {
 		offset int
@@ -71,6 +71,9 @@ func (v *vectors) rows(second int, body func()) {
 	DECQ(left)
 	JNE(LabelRef("row"))
 	v.end()
+	Label("extreme")
+	INCQ(Mem{Base: args, Disp: rowEps + 2*v.size})
+	JMP(LabelRef("next"))
 }
 
 // over runs body over a row.
@@ -143,7 +146,7 @@ func (v *vectors) ifRegular(m Mem) {
 		MOVQ(U64(v.most-v.least), count)
 		CMPQ(at, count)
 	}
-	JHI(LabelRef("next"))
+	JHI(LabelRef("extreme"))
 }
 
 // finishRow corrects the mean by the sum s about it, and makes of q, the sum of squares, the

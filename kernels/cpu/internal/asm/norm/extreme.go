@@ -1,6 +1,7 @@
 package norm
 
 import (
+	"math"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
@@ -11,32 +12,31 @@ import (
 // denormal numbers hold. Go code normalizes them, in float64 and a unit of their own
 // (numeric.Moments). It is slow, but only such rows need it.
 
-// regularRange returns the least and the largest size of a reciprocal deviation that kernels can
-// process. Below the least, squares of values may overflow, and factors of the gradient, of order
-// rstd², become denormal numbers. Above the largest, squares that are flushed to 0 count.
-func regularRange[T asm.Float]() (least, most T) {
-	l, m := 0x1p-400, 0x1p484
-	if _, ok := any(least).(float32); ok {
-		l, m = 0x1p-40, 0x1p51
+// RegularVariance returns the least and the largest variance, with eps, of values that kernels can
+// process. From the largest on, squares of values may overflow, and factors of the gradient, of order
+// 1/variance, become denormal numbers. Below the least, squares that are flushed to 0 count.
+func RegularVariance[T asm.Float]() (least, most float64) {
+	if _, ok := any(T(0)).(float32); ok {
+		return 0x1p-102, 0x1p80
 	}
-	return T(l), T(m)
+	return 0x1p-968, 0x1p800
 }
 
-// Regular reports whether the kernels can process values of the reciprocal deviation rstd.
+// Regular reports whether kernels can process values of the reciprocal deviation rstd.
 func Regular[T asm.Float](rstd T) bool {
-	least, most := regularRange[T]()
-	if rstd < 0 {
-		rstd = -rstd
+	r := math.Abs(float64(rstd))
+	if _, ok := any(rstd).(float32); ok {
+		return r >= 0x1p-40 && r <= 0x1p51
 	}
-	return rstd >= least && rstd <= most
+	return r >= 0x1p-400 && r <= 0x1p484
 }
 
-// forExtremes calls f for each row that a kernel left as it was.
+// forExtremes calls f for the rows that a kernel left as they were.
 func (c *RowArgs[T]) forExtremes(f func(c *RowArgs[T], r int)) {
-	least, most := regularRange[T]()
-	for r, rstd := range c.Rstd[:c.Rows] {
-		if !(rstd >= least && rstd <= most) && !Regular(rstd) {
+	for r := 0; r < c.Rows && c.Extremes > 0; r++ {
+		if !Regular(c.Rstd[r]) {
 			f(c, r)
+			c.Extremes--
 		}
 	}
 }

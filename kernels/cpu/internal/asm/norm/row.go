@@ -17,7 +17,8 @@ type RowArgs[T asm.Float] struct {
 	Mean, Rstd    []T // [Rows]
 	Dgamma, Dbeta []T // [N], sums that rows are added to
 	N, Rows       int
-	Eps, Share    T // added to variances; 1/N
+	Eps, Share    T   // added to variances; 1/N
+	Extremes      int // kernels add the number of rows that they left as they were
 }
 
 // RowKernels are the kernels of a level over rows of one element type. They leave rows whose
@@ -74,6 +75,7 @@ func goNormRows[T asm.Float](c *RowArgs[T]) {
 		c.Mean[r], c.Rstd[r] = T(mean+s/n), T(Rstd((q-s*s/n)/n, float64(c.Eps)))
 		m, scale := c.Mean[r], c.Rstd[r]
 		if !Regular(scale) {
+			c.Extremes++
 			continue
 		}
 		gamma, beta := c.Gamma[:c.N], c.Beta[:c.N]
@@ -91,6 +93,7 @@ func goNormRowsGrad[T asm.Float](c *RowArgs[T]) {
 		x, dy, dx := c.X[r*c.N:][:c.N], c.Dy[r*c.N:][:c.N], c.Y[r*c.N:][:c.N]
 		mean, rstd := c.Mean[r], c.Rstd[r]
 		if !Regular(rstd) {
+			c.Extremes++
 			continue
 		}
 		sum, dot := 0.0, 0.0

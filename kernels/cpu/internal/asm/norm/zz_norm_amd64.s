@@ -1624,7 +1624,7 @@ l8:
 	ANDL          $0x7fffffff, AX
 	SUBL          $0x2b800000, AX
 	CMPL          AX, $0x2d800000
-	JHI           next
+	JHI           extreme
 	VBROADCASTSS  X0, Z0
 	VBROADCASTSS  X1, Z1
 	XORQ          AX, AX
@@ -1690,6 +1690,10 @@ next:
 	VZEROUPPER
 	RET
 
+extreme:
+	INCQ 240(DI)
+	JMP  next
+
 // func wideNormRowsGrad32(c *uint32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideNormRowsGrad32(SB), NOSPLIT, $16-8
@@ -1728,7 +1732,7 @@ row:
 	ANDL         $0x7fffffff, AX
 	SUBL         $0x2b800000, AX
 	CMPL         AX, $0x2d800000
-	JHI          next
+	JHI          extreme
 	VBROADCASTSS (DX), Z0
 	VBROADCASTSS (BX), Z1
 	VXORPS       X4, X4, X4
@@ -1908,6 +1912,10 @@ next:
 	VLDMXCSR (SP)
 	VZEROUPPER
 	RET
+
+extreme:
+	INCQ 240(DI)
+	JMP  next
 
 // func wideMoments64(c *uint16)
 // Requires: AVX, AVX512F, BMI2
@@ -3491,7 +3499,7 @@ l8:
 	SUBQ          CX, AX
 	MOVQ          $0x3740000000000000, CX
 	CMPQ          AX, CX
-	JHI           next
+	JHI           extreme
 	VBROADCASTSD  X0, Z0
 	VBROADCASTSD  X1, Z1
 	XORQ          AX, AX
@@ -3557,6 +3565,10 @@ next:
 	VZEROUPPER
 	RET
 
+extreme:
+	INCQ 248(DI)
+	JMP  next
+
 // func wideNormRowsGrad64(c *uint64)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideNormRowsGrad64(SB), NOSPLIT, $16-8
@@ -3597,7 +3609,7 @@ row:
 	SUBQ         CX, AX
 	MOVQ         $0x3740000000000000, CX
 	CMPQ         AX, CX
-	JHI          next
+	JHI          extreme
 	VBROADCASTSD (DX), Z0
 	VBROADCASTSD (BX), Z1
 	VXORPS       X4, X4, X4
@@ -3773,6 +3785,10 @@ next:
 	VLDMXCSR (SP)
 	VZEROUPPER
 	RET
+
+extreme:
+	INCQ 248(DI)
+	JMP  next
 
 // func moments32(c *uint8)
 // Requires: AVX, FMA3
@@ -6122,7 +6138,7 @@ l8:
 	ANDL         $0x7fffffff, AX
 	SUBL         $0x2b800000, AX
 	CMPL         AX, $0x2d800000
-	JHI          next
+	JHI          extreme
 	VBROADCASTSS X0, Y0
 	VBROADCASTSS X1, Y1
 	XORQ         AX, AX
@@ -6220,6 +6236,10 @@ next:
 	VZEROUPPER
 	RET
 
+extreme:
+	INCQ 240(DI)
+	JMP  next
+
 // func normRowsGrad32(c *uint32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·normRowsGrad32(SB), NOSPLIT, $16-8
@@ -6254,7 +6274,7 @@ row:
 	ANDL         $0x7fffffff, AX
 	SUBL         $0x2b800000, AX
 	CMPL         AX, $0x2d800000
-	JHI          next
+	JHI          extreme
 	VBROADCASTSS (DX), Y0
 	VBROADCASTSS (BX), Y1
 	VXORPS       X4, X4, X4
@@ -6542,6 +6562,10 @@ next:
 	VLDMXCSR (SP)
 	VZEROUPPER
 	RET
+
+extreme:
+	INCQ 240(DI)
+	JMP  next
 
 // func moments64(c *uint16)
 // Requires: AVX, FMA3
@@ -8887,7 +8911,7 @@ l8:
 	SUBQ         CX, AX
 	MOVQ         $0x3740000000000000, CX
 	CMPQ         AX, CX
-	JHI          next
+	JHI          extreme
 	VBROADCASTSD X0, Y0
 	VBROADCASTSD X1, Y1
 	XORQ         AX, AX
@@ -8985,6 +9009,10 @@ next:
 	VZEROUPPER
 	RET
 
+extreme:
+	INCQ 248(DI)
+	JMP  next
+
 // func normRowsGrad64(c *uint64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·normRowsGrad64(SB), NOSPLIT, $16-8
@@ -9021,7 +9049,7 @@ row:
 	SUBQ         CX, AX
 	MOVQ         $0x3740000000000000, CX
 	CMPQ         AX, CX
-	JHI          next
+	JHI          extreme
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (BX), Y1
 	VXORPS       X4, X4, X4
@@ -9305,3 +9333,7 @@ next:
 	VLDMXCSR (SP)
 	VZEROUPPER
 	RET
+
+extreme:
+	INCQ 248(DI)
+	JMP  next
