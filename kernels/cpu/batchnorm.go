@@ -218,13 +218,15 @@ func (n *batchNorm[T]) channel(c int) iter.Seq[[]T] {
 // squares about them. Source: Chan, Golub and LeVeque, "Algorithms for computing the sample
 // variance", 1983, equation 2.1.
 func (n *batchNorm[T]) moments(c int) (mean, variance float64) {
-	count, squares := 0.0, 0.0
-	for g := range n.groups {
+	_, images := n.groupAt(0)
+	count, squares := float64(images*n.n), n.part[2*c*n.groups+1]
+	mean = n.part[2*c*n.groups]
+	for g := 1; g < n.groups; g++ {
 		part := n.part[2*(c*n.groups+g):][:2]
 		_, images := n.groupAt(g)
 		more := float64(images * n.n)
 		// The merge of two groups: means are weighted by their counts, and squares gain
-		// d²·count·more/(count+more).
+		// d²·count·more/(count+more). Equal means stay as they are.
 		d := part[0] - mean
 		mean += d * more / (count + more)
 		squares += part[1] + d*d*count*more/(count+more)
@@ -257,7 +259,7 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 			rstd := norm.Rstd(float64(variance[c]), n.attrs.Eps)
 			rate, of := float64(n.gamma[c])*rstd, n.of[c*norm.Params:]
 			n.setLine(of, c, mean[c], variance[c])
-			of[norm.ParamRate], of[norm.ParamSlope], of[norm.ParamBias] = T(rate), T(-rate*rstd*rstd*q/count), T(-rate*s/count)
+			of[norm.ParamRate], of[norm.ParamSlope], of[norm.ParamBias] = T(rate), T(-rate*(rstd*q/count)*rstd), T(-rate*s/count)
 			dgamma[c], dbeta[c] = T(q*rstd), T(s)
 			if of[norm.ParamExtreme] = 0; float64(variance[c]) > n.most {
 				of[norm.ParamExtreme] = 1

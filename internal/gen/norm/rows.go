@@ -87,21 +87,25 @@ func (v *vectors) spread(r int) {
 	v.broadcast(xmm[r], v.reg(r))
 }
 
-// normRows writes layer normalization: the mean, then the variance about it, then the result.
+// normRows writes layer normalization: the mean, about the first element, then the variance about the
+// mean, then the result. Equal elements have exactly their mean, and a variance of 0.
 func (v *vectors) normRows() {
 	const mean, rstd, d, g, b, s, q = 0, 1, 2, 3, 12, 4, 8
 	share := Mem{Base: args, Disp: rowEps + v.size}
 	v.begin("NormRows", v.rowStandIn(), "computes mean, rstd and y = (x - mean)·rstd·gamma + beta of each row.")
 	v.rows(rowBeta, func() {
+		v.broadcast(Mem{Base: x}, v.reg(mean))
 		v.clear(from(s, v.sums())...)
 		v.over(func(p part) {
 			v.maskOf(p)
 			v.load(p, x, at, d)
+			v.center(p, mean, d)
 			v.add(v.reg(d), v.reg(s+p.i), v.reg(s+p.i))
 		})
 		v.join(s)
 		v.total(s, d)
-		v.mul1(share, xmm[s], xmm[mean])
+		v.mul1(share, xmm[s], xmm[s])
+		v.add1(xmm[s], xmm[mean], xmm[mean])
 		v.spread(mean)
 		v.clear(from(s, v.sums())...)
 		v.clear(from(q, v.sums())...)
@@ -181,7 +185,7 @@ func (v *vectors) normRowsGrad() {
 	hat := func(p part) {
 		v.maskOf(p)
 		v.load(p, x, at, t)
-		v.sub(v.reg(mean), v.reg(t), v.reg(t))
+		v.center(p, mean, t) // no lane may overflow
 		v.mul(v.reg(rstd), v.reg(t), v.reg(t))
 		v.load(p, dy, at, d)
 		v.load(p, gamma, at, g)

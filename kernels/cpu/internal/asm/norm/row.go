@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
-	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // rowMost is the most elements of a row for assembly, which the Go scheduler cannot interrupt.
@@ -65,8 +64,11 @@ func goNormRows[T asm.Float](c *RowArgs[T]) {
 	n := float64(c.N)
 	for r := range c.Rows {
 		x, y := c.X[r*c.N:][:c.N], c.Y[r*c.N:][:c.N]
-		mean := reduce.Sum(x) / n
-		s, q := 0.0, 0.0
+		mean, s, q := float64(x[0]), 0.0, 0.0 // about the first element: exact for equal ones
+		for _, v := range x {
+			s += float64(v) - mean
+		}
+		mean, s = mean+s/n, 0
 		for _, v := range x {
 			d := float64(v) - mean
 			s += d
