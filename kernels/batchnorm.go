@@ -25,8 +25,8 @@ type BatchNormAttrs struct {
 // scale are computed from the stored mean and variance, and rounded to the type of x. A channel of
 // equal elements becomes beta exactly. A channel needs at least 2 elements.
 //
-// The variance is +Inf where the unbiased variance, n/(n-1) times it, is too large for its type;
-// then y has no meaning. CheckFinite finds it.
+// The variance is +Inf where the sum of squares about the mean is too large for its type; then y has
+// no meaning. CheckFinite finds it.
 // Source: Ioffe and Szegedy, ICML 2015, algorithm 1.
 var BatchNorm = Register(&Op{
 	Name: "batchNorm", InPlace: []int8{0}, Infer: inferBatchNorm, Ref: refBatchNorm, Cases: batchNormCases,
@@ -245,9 +245,9 @@ func refBatchNorm(attrs any, in, out []Tensor) {
 		}
 		m := numeric.MomentsOf(channelRuns(in[0], c))
 		standard[c] = m.Standard(a.Eps)
-		mean[c], variance[c] = m.Mean(), numeric.StoredVariance[float64](m.Variance(), n/(n-1))
+		mean[c], variance[c] = m.Mean(), numeric.StoredVariance[float64](m.Variance(), n)
 		if out[2].Type == arena.Float32 {
-			variance[c] = float64(numeric.StoredVariance[float32](m.Variance(), n/(n-1)))
+			variance[c] = float64(numeric.StoredVariance[float32](m.Variance(), n))
 		}
 	}
 	planes(in[0].Shape, func(c, lo, hi int) {

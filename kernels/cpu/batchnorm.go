@@ -165,7 +165,6 @@ func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
 	elements := float64(n.b * n.n)
-	unbiased := elements / (elements - 1)
 	sum := func(w *planeWorker[T], c, channels, image, images int) {
 		w.setPivots(&n.planes, n.kernels.Moments, n.x, c, channels, image, images)
 		w.accumulate(&n.planes, n.kernels.Moments, n.x, n.x, c, channels, image, images)
@@ -183,7 +182,7 @@ func bindBatchNormOf[T float](b *binding) func() {
 				all := numeric.MomentsOf(n.channel(c))
 				m, v = all.Mean(), all.Variance()
 			}
-			mean[c], variance[c] = T(m), numeric.StoredVariance[T](max(v, 0), unbiased)
+			mean[c], variance[c] = T(m), numeric.StoredVariance[T](max(v, 0), elements)
 			n.setLine(n.of[c*norm.Params:], c, mean[c], variance[c])
 			n.of[c*norm.Params+norm.ParamExtreme] = 0
 		}

@@ -60,10 +60,8 @@ template <class T> DEVICE standard<T> standardOf(T mean, T rstd) {
   return {mean, rstd, 1};
 }
 
-// stored returns the variance of a channel of n elements to store: infinite if the unbiased one is.
-template <class T> DEVICE T stored(double variance, uint32 n) {
-  return num::finite((T)(variance * (n / (n - 1.)))) ? (T)variance : (T)INFINITE;
-}
+// stored returns the variance of a channel of n elements to store: infinite if the sum of squares is too large.
+template <class T> DEVICE T stored(double variance, uint32 n) { return num::finite((T)(variance * n)) ? (T)variance : (T)INFINITE; }
 
 // scaleOf returns the factor that BatchNorm applies to centred elements.
 template <class T> DEVICE T scaleOf(T gamma, T variance, double eps) { return (T)(gamma / num::sqrt(variance + eps)); }

@@ -132,9 +132,9 @@ func (w *normWant) checkPart(k int, p []int, out []kernels.Tensor, dx []float64)
 // be.
 func (w *normWant) checkVariance(k, n int, got float64) (done bool, err error) {
 	_, most := rangeOf(w.x.Type)
-	unbiased := w.sd[k] / math.Sqrt(most) * w.sd[k] / math.Sqrt(most) * float64(n) / float64(n-1)
+	squares := w.sd[k] / math.Sqrt(most) * w.sd[k] / math.Sqrt(most) * float64(n) // as a share of most
 	switch want := w.sd[k] * w.sd[k]; {
-	case unbiased > 1:
+	case squares > 1:
 		w.overflown[k] = true
 		if !math.IsInf(got, 1) {
 			return true, fmt.Errorf("variance %v, want one that is too large", got)

@@ -61,11 +61,10 @@ func (m Moments) Mean() float64 { return m.mean / m.unit }
 // Variance returns the biased variance of the values; it may overflow.
 func (m Moments) Variance() float64 { return m.variance / m.unit / m.unit }
 
-// StoredVariance returns what batch normalization stores in T for a channel with the biased variance
-// v: +Inf if the unbiased variance, which becomes a running statistic, is too large. unbiased is
-// n/(n-1) for n elements.
-func StoredVariance[T float32 | float64](v, unbiased float64) T {
-	if math.IsInf(float64(T(v*unbiased)), 0) {
+// StoredVariance returns what batch normalization stores in T for a channel of n elements with the
+// biased variance v: +Inf if the sum of squares, n·v, is too large for T.
+func StoredVariance[T float32 | float64](v, n float64) T {
+	if math.IsInf(float64(T(v*n)), 0) {
 		return T(math.Inf(1))
 	}
 	return T(v)
