@@ -17,6 +17,15 @@ import (
 // infinite.
 func Norms(t *testing.T, open func() (kernels.Device, error)) {
 	b := openBench(t, open)
+	for _, row := range [][2][]float64{
+		{{1, 2, 3, 1e20}, {-0.57735, -0.57735, -0.57735, 1.73205}},
+		{{1e30, 2e30, 3e30, 4e30}, {-1.3416, -0.4472, 0.4472, 1.3416}},
+		{{100, 100, 100, 100}, {0, 0, 0, 0}},
+	} {
+		if err := knownNorm(b, row[0], row[1]); err != nil {
+			t.Errorf("layer normalization of %v: %v", row[0], err)
+		}
+	}
 	for _, float := range floatTypes {
 		t.Run(float.String(), func(t *testing.T) {
 			r := random(t)
@@ -28,6 +37,26 @@ func Norms(t *testing.T, open func() (kernels.Device, error)) {
 			}
 		})
 	}
+}
+
+// knownNorm compares the layer normalization of a row in float32 with known values of five digits;
+// 0 is exact.
+func knownNorm(b *bench, x, want []float64) error {
+	tensor := func(data []float64, shape ...int) kernels.Tensor {
+		return kernels.Tensor{Spec: kernels.Spec{Type: arena.Float32, Shape: shape}, Data: data}
+	}
+	n := len(x)
+	in := []kernels.Tensor{tensor(x, 1, n), tensor(slices.Repeat([]float64{1}, n), n), tensor(make([]float64, n), n)}
+	out, err := b.launch(kernels.LayerNorm, kernels.LayerNormAttrs{Eps: 1e-5}, in, 0, false)
+	if err != nil {
+		return err
+	}
+	for i, y := range out[0].Data {
+		if !(math.Abs(y-want[i]) <= 5e-5*math.Abs(want[i])) {
+			return fmt.Errorf("got %v, want %v", out[0].Data, want)
+		}
+	}
+	return nil
 }
 
 // normTest is a normalization of x. Its parts are normalized together: rows, groups, or channels of
