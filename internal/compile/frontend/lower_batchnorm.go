@@ -46,7 +46,8 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 			"or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
 	}
 	out := r.ApplyAll(kernels.BatchNorm, a, x, gamma, beta)
-	// The running variance is unbiased, the batch's variance is not: n values make a factor n/(n-1).
+	// The running variance is unbiased, the batch's variance is not: n values make a factor
+	// n/(n-1).
 	count := float64(shape.Elems() / shape[1])
 	unbiased := count / (count - 1)
 	if s.host != nil {
