@@ -38,6 +38,12 @@ DATA masks<>+240(SB)/8, $0x0000000000000000
 DATA masks<>+248(SB)/8, $0x0000000000000000
 GLOBL masks<>(SB), RODATA|NOPTR, $256
 
+DATA one32<>+0(SB)/8, $0x000000003f800000
+GLOBL one32<>(SB), RODATA|NOPTR, $8
+
+DATA one64<>+0(SB)/8, $0x3ff0000000000000
+GLOBL one64<>(SB), RODATA|NOPTR, $8
+
 // func wideMoments32(c *uint8)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideMoments32(SB), NOSPLIT, $16-8
@@ -1551,8 +1557,7 @@ l4:
 	VADDPS        X2, X4, X4
 	VMOVSHDUP     X4, X2
 	VADDSS        X2, X4, X4
-	VMULSS        236(DI), X4, X4
-	VADDSS        X4, X0, X0
+	VFMADD231SS   236(DI), X4, X0
 	VBROADCASTSS  X0, Z0
 	VXORPS        X4, X4, X4
 	VXORPS        X5, X5, X5
@@ -1621,8 +1626,7 @@ l8:
 	VMAXSS        X8, X2, X8
 	VADDSS        232(DI), X8, X8
 	VSQRTSS       X8, X8, X8
-	MOVQ          $0x000000003f800000, AX
-	VMOVQ         AX, X1
+	VMOVSS        one32<>+0(SB), X1
 	VDIVSS        X8, X1, X1
 	VMOVSS        X0, (DX)
 	VMOVSS        X1, (BX)
@@ -3434,8 +3438,7 @@ l4:
 	VADDPD        X2, X4, X4
 	VPERMILPD     $0x01, X4, X2
 	VADDSD        X2, X4, X4
-	VMULSD        240(DI), X4, X4
-	VADDSD        X4, X0, X0
+	VFMADD231SD   240(DI), X4, X0
 	VBROADCASTSD  X0, Z0
 	VXORPS        X4, X4, X4
 	VXORPS        X5, X5, X5
@@ -3500,8 +3503,7 @@ l8:
 	VMAXSD        X8, X2, X8
 	VADDSD        232(DI), X8, X8
 	VSQRTSD       X8, X8, X8
-	MOVQ          $0x3ff0000000000000, AX
-	VMOVQ         AX, X1
+	VMOVSD        one64<>+0(SB), X1
 	VDIVSD        X8, X1, X1
 	VMOVSD        X0, (DX)
 	VMOVSD        X1, (BX)
@@ -6057,8 +6059,7 @@ l4:
 	VADDPS       X2, X4, X4
 	VMOVSHDUP    X4, X2
 	VADDSS       X2, X4, X4
-	VMULSS       236(DI), X4, X4
-	VADDSS       X4, X0, X0
+	VFMADD231SS  236(DI), X4, X0
 	VBROADCASTSS X0, Y0
 	VXORPS       X4, X4, X4
 	VXORPS       X5, X5, X5
@@ -6155,8 +6156,7 @@ l8:
 	VMAXSS       X8, X2, X8
 	VADDSS       232(DI), X8, X8
 	VSQRTSS      X8, X8, X8
-	MOVQ         $0x000000003f800000, AX
-	VMOVQ        AX, X1
+	VMOVSS       one32<>+0(SB), X1
 	VDIVSS       X8, X1, X1
 	VMOVSS       X0, (DX)
 	VMOVSS       X1, (BX)
@@ -8854,8 +8854,7 @@ l4:
 	VADDPD       X2, X4, X4
 	VPERMILPD    $0x01, X4, X2
 	VADDSD       X2, X4, X4
-	VMULSD       240(DI), X4, X4
-	VADDSD       X4, X0, X0
+	VFMADD231SD  240(DI), X4, X0
 	VBROADCASTSD X0, Y0
 	VXORPS       X4, X4, X4
 	VXORPS       X5, X5, X5
@@ -8948,8 +8947,7 @@ l8:
 	VMAXSD       X8, X2, X8
 	VADDSD       232(DI), X8, X8
 	VSQRTSD      X8, X8, X8
-	MOVQ         $0x3ff0000000000000, AX
-	VMOVQ        AX, X1
+	VMOVSD       one64<>+0(SB), X1
 	VDIVSD       X8, X1, X1
 	VMOVSD       X0, (DX)
 	VMOVSD       X1, (BX)
