@@ -1,10 +1,13 @@
 package kernels
 
 import (
+	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // BatchNormAttrs are the attributes of BatchNorm and its gradient.
@@ -18,9 +21,12 @@ type BatchNormAttrs struct {
 //
 //	x [B, C, ...], gamma [C], beta [C] → y [B, C, ...], mean [C], variance [C] (biased)
 //
-// y = scale·x + shift, or max(scale·x + shift, 0) with ReLU. scale = gamma/√(variance + Eps) and
-// shift = beta - mean·scale are computed from the stored mean and variance, and rounded to the type
-// of x. A channel needs at least 2 elements.
+// y = scale·(x - mean) + beta, or max(y, 0) with ReLU; scale = gamma/√(variance + Eps). Mean and
+// scale are computed from the stored mean and variance, and rounded to the type of x. A channel of
+// equal elements becomes beta exactly. A channel needs at least 2 elements.
+//
+// The variance is +Inf where the sum of squares about the mean is too large for its type; then y has
+// no meaning. CheckFinite finds it.
 // Source: Ioffe and Szegedy, ICML 2015, algorithm 1.
 var BatchNorm = Register(&Op{
 	Name: "batchNorm", InPlace: []int8{0}, Infer: inferBatchNorm, Ref: refBatchNorm, Cases: batchNormCases,
@@ -33,7 +39,7 @@ var BatchNorm = Register(&Op{
 //
 // With x̂ = (x - mean)/√(variance + Eps) and n elements a channel: dbeta = Σ dy, dgamma = Σ dy·x̂,
 // dx = gamma/√(variance + Eps)·(dy - dbeta/n - x̂·dgamma/n). With ReLU, dy counts as 0 where
-// scale·x + shift, computed exactly as in BatchNorm, is not above 0.
+// scale·(x - mean) + beta, computed exactly as in BatchNorm, is not above 0.
 var BatchNormGrad = Register(&Op{
 	Name: "batchNormGrad", InPlace: []int8{0, 5}, Infer: inferBatchNormGrad, Ref: refBatchNormGrad,
 	Cases: batchNormGradCases,
@@ -87,16 +93,35 @@ func init() {
 	}
 }
 
-// Scale returns the factor and the summand that BatchNorm applies to the elements of a channel.
-func (a BatchNormAttrs) Scale(gamma, beta, mean, variance float64) (scale, shift float64) {
-	scale = gamma / math.Sqrt(variance+a.Eps)
-	return scale, beta - mean*scale
+// Scale returns the factor that BatchNorm applies to the centred elements of a channel.
+func (a BatchNormAttrs) Scale(gamma, variance float64) float64 {
+	return gamma / math.Sqrt(variance+a.Eps)
 }
 
-// checkEps refuses an Eps that could divide by 0.
-func checkEps(name string, eps float64) error {
+// CheckVariance returns an error that names the first channel whose variance over a batch is not
+// finite, and wraps ErrNonFinite, or nil.
+func CheckVariance(variance []float64) error {
+	for c, v := range variance {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("the variance of channel %d over the batch is %v (scale or clip what the layer normalizes): %w",
+				c, v, ErrNonFinite)
+		}
+	}
+	return nil
+}
+
+// checkEps refuses an Eps that is not a normal number of type t: arithmetic in t could take it for
+// 0, or for infinite.
+func checkEps(name string, eps float64, t arena.DType) error {
 	if !(eps > 0) || math.IsInf(eps, 0) {
 		return attrError(name, "eps %v must be above 0", eps)
+	}
+	least, most := 0x1p-1022, math.MaxFloat64
+	if t == arena.Float32 {
+		least, most = 0x1p-126, math.MaxFloat32
+	}
+	if eps < least || eps > most {
+		return attrError(name, "eps %v must be between %.3g and %.3g, the normal numbers of %v", eps, least, most, t)
 	}
 	return nil
 }
@@ -145,13 +170,13 @@ func inferChannels(name string, attrs any, in []Spec, n, last int) ([]Spec, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := checkEps(name, a.Eps); err != nil {
-		return nil, err
-	}
 	if err := checkMomentum(name, a.Momentum); err != nil {
 		return nil, err
 	}
 	if err := floats(name, in, n); err != nil {
+		return nil, err
+	}
+	if err := checkEps(name, a.Eps, in[0].Type); err != nil {
 		return nil, err
 	}
 	if err := channels(name, in, last); err != nil {
@@ -197,24 +222,37 @@ func planes(x Shape, visit func(channel, lo, hi int)) {
 	}
 }
 
+// channelRuns iterates over the planes of a channel of x.
+func channelRuns(x Tensor, channel int) iter.Seq[[]float64] {
+	return func(yield func([]float64) bool) {
+		n := x.Shape[2:].Elems()
+		for b := range x.Shape[0] {
+			if lo := (b*x.Shape[1] + channel) * n; !yield(x.Data[lo : lo+n]) {
+				return
+			}
+		}
+	}
+}
+
 func refBatchNorm(attrs any, in, out []Tensor) {
 	a, x, y := attrs.(BatchNormAttrs), in[0].Data, out[0].Data
 	mean, variance := out[1].Data, out[2].Data
 	n := float64(channelCount(in[0].Shape))
-	planes(in[0].Shape, func(c, lo, hi int) {
-		for _, v := range x[lo:hi] {
-			mean[c] += v / n
+	standard := make([]numeric.Standard, len(mean))
+	for c := range mean {
+		if len(x) == 0 {
+			return
 		}
-	})
-	planes(in[0].Shape, func(c, lo, hi int) {
-		for _, v := range x[lo:hi] {
-			variance[c] += (v - mean[c]) * (v - mean[c]) / n
+		m := numeric.MomentsOf(channelRuns(in[0], c))
+		standard[c] = m.Standard(a.Eps)
+		mean[c], variance[c] = m.Mean(), numeric.StoredVariance[float64](m.Variance(), n)
+		if out[2].Type == arena.Float32 {
+			variance[c] = float64(numeric.StoredVariance[float32](m.Variance(), n))
 		}
-	})
+	}
 	planes(in[0].Shape, func(c, lo, hi int) {
-		scale, shift := a.Scale(in[1].Data[c], in[2].Data[c], mean[c], variance[c])
 		for i := lo; i < hi; i++ {
-			y[i] = scale*x[i] + shift
+			y[i] = in[1].Data[c]*standard[c].Of(x[i]) + in[2].Data[c]
 			if a.ReLU && y[i] < 0 {
 				y[i] = 0
 			}
@@ -228,8 +266,7 @@ func refBatchNormGrad(attrs any, in, out []Tensor) {
 	dx, dgamma, dbeta := out[0].Data, out[1].Data, out[2].Data
 	n := float64(channelCount(in[0].Shape))
 	through := func(c, i int) float64 {
-		scale, shift := a.Scale(gamma[c], beta[c], mean[c], variance[c])
-		if a.ReLU && !(scale*x[i]+shift > 0) {
+		if a.ReLU && !(a.Scale(gamma[c], variance[c])*(x[i]-mean[c])+beta[c] > 0) {
 			return 0
 		}
 		return dy[i]
@@ -242,9 +279,8 @@ func refBatchNormGrad(attrs any, in, out []Tensor) {
 		}
 	})
 	planes(in[0].Shape, func(c, lo, hi int) {
-		scale := gamma[c] / math.Sqrt(variance[c]+a.Eps)
 		for i := lo; i < hi; i++ {
-			dx[i] = scale * (through(c, i) - dbeta[c]/n - hat(c, i)*dgamma[c]/n)
+			dx[i] = a.Scale(gamma[c], variance[c]) * (through(c, i) - dbeta[c]/n - hat(c, i)*dgamma[c]/n)
 		}
 	})
 }

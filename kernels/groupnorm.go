@@ -3,8 +3,10 @@ package kernels
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // GroupNormAttrs are the attributes of GroupNorm and its gradient.
@@ -18,7 +20,8 @@ type GroupNormAttrs struct {
 //	x [B, C, ...], gamma [C], beta [C] → y [B, C, ...], mean [B, G], rstd [B, G]
 //
 // Mean and rstd = 1/√(variance + Eps) are over the C/G channels of a group; y = (x -
-// mean)·rstd·gamma + beta.
+// mean)·rstd·gamma + beta. The variance may be too large for the type of x. A group of equal
+// elements becomes beta exactly.
 // Source: Wu and He, ECCV 2018. One group is layer normalization of the image, C groups are
 // instance normalization.
 var GroupNorm = Register(&Op{
@@ -51,13 +54,13 @@ func groupsOf(name string, attrs any, in []Spec, n int) (channel, group Spec, er
 	if err != nil {
 		return channel, group, err
 	}
-	if err := checkEps(name, a.Eps); err != nil {
-		return channel, group, err
-	}
 	if a.Groups < 1 {
 		return channel, group, attrError(name, "%d groups must be at least 1", a.Groups)
 	}
 	if err := floats(name, in, n); err != nil {
+		return channel, group, err
+	}
+	if err := checkEps(name, a.Eps, in[0].Type); err != nil {
 		return channel, group, err
 	}
 	x := in[0]
@@ -96,12 +99,13 @@ func refGroupNorm(attrs any, in, out []Tensor) {
 	n := x.Shape[1] / a.Groups * plane
 	for g := range out[1].Data {
 		from, to := x.Data[g*n:][:n], out[0].Data[g*n:][:n]
-		mean, rstd := moments(from, a.Eps)
-		out[1].Data[g], out[2].Data[g] = mean, rstd
+		m := numeric.MomentsOf(slices.Values([][]float64{from}))
+		standard := m.Standard(a.Eps)
+		out[1].Data[g], out[2].Data[g] = m.Mean(), m.Rstd(a.Eps)
 		first := g % a.Groups * (n / plane)
 		for i, v := range from {
 			c := first + i/plane
-			to[i] = (v-mean)*rstd*in[1].Data[c] + in[2].Data[c]
+			to[i] = standard.Of(v)*in[1].Data[c] + in[2].Data[c]
 		}
 	}
 }
@@ -112,19 +116,19 @@ func refGroupNormGrad(attrs any, in, out []Tensor) {
 	plane := shape[2:].Elems()
 	n := shape[1] / a.Groups * plane
 	for g, mean := range in[2].Data {
-		rstd := in[3].Data[g]
+		rstd, standard := in[3].Data[g], numeric.StandardOf(mean, in[3].Data[g])
 		x, dy, dx := in[0].Data[g*n:][:n], in[4].Data[g*n:][:n], out[0].Data[g*n:][:n]
 		first := g % a.Groups * (n / plane)
 		sum, dot := 0.0, 0.0
 		for i, d := range dy {
-			c, hat := first+i/plane, (x[i]-mean)*rstd
+			c, hat := first+i/plane, standard.Of(x[i])
 			sum += d * gamma[c] / float64(n)
 			dot += d * gamma[c] * hat / float64(n)
 			dgamma[c] += d * hat
 			dbeta[c] += d
 		}
 		for i, d := range dy {
-			dx[i] = rstd * (d*gamma[first+i/plane] - sum - (x[i]-mean)*rstd*dot)
+			dx[i] = rstd * (d*gamma[first+i/plane] - sum - standard.Of(x[i])*dot)
 		}
 	}
 }

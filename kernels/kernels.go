@@ -28,6 +28,8 @@ var (
 	ErrShape = errors.New("shapes do not fit")
 	// ErrAttrs: the operation cannot have these attributes, whatever its operands.
 	ErrAttrs = errors.New("attributes do not fit")
+	// ErrNonFinite: a value is NaN or infinite.
+	ErrNonFinite = errors.New("not finite")
 )
 
 // Op is an operation: one row of the table that drives the compiler, the devices and the tests. An

@@ -3,8 +3,10 @@ package kernels
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // LayerNormAttrs are the attributes of LayerNorm and its gradient. Eps is added to the variance,
@@ -15,7 +17,8 @@ type LayerNormAttrs struct{ Eps float64 }
 //
 //	x [..., N], gamma [N], beta [N] → y [..., N], mean [R], rstd [R], with R rows
 //
-// rstd = 1/√(variance + Eps); y = (x - mean)·rstd·gamma + beta.
+// rstd = 1/√(variance + Eps); y = (x - mean)·rstd·gamma + beta. The variance may be too large for
+// the type of x. A row of equal elements becomes beta exactly.
 // Source: Ba, Kiros and Hinton, arXiv:1607.06450.
 var LayerNorm = Register(&Op{
 	Name: "layerNorm", InPlace: []int8{0}, Infer: inferLayerNorm, Ref: refLayerNorm, Cases: layerNormCases,
@@ -47,10 +50,10 @@ func rowsOf(name string, attrs any, in []Spec, n int) (column, row Spec, err err
 	if err != nil {
 		return column, row, err
 	}
-	if err := checkEps(name, a.Eps); err != nil {
+	if err := floats(name, in, n); err != nil {
 		return column, row, err
 	}
-	if err := floats(name, in, n); err != nil {
+	if err := checkEps(name, a.Eps, in[0].Type); err != nil {
 		return column, row, err
 	}
 	x := in[0]
@@ -87,28 +90,16 @@ func inferLayerNormGrad(attrs any, in []Spec) ([]Spec, error) {
 	return []Spec{in[0], column, column}, expect("layerNormGrad", in, in[0], column, row, row, in[0])
 }
 
-// moments returns the mean of x and its reciprocal standard deviation.
-func moments(x []float64, eps float64) (mean, rstd float64) {
-	n := float64(len(x))
-	for _, v := range x {
-		mean += v / n
-	}
-	variance := 0.0
-	for _, v := range x {
-		variance += (v - mean) * (v - mean) / n
-	}
-	return mean, 1 / math.Sqrt(variance+eps)
-}
-
 func refLayerNorm(attrs any, in, out []Tensor) {
 	gamma, beta := in[1].Data, in[2].Data
 	n := len(gamma)
 	for r := range out[1].Data {
 		x, y := in[0].Data[r*n:][:n], out[0].Data[r*n:][:n]
-		mean, rstd := moments(x, attrs.(LayerNormAttrs).Eps)
-		out[1].Data[r], out[2].Data[r] = mean, rstd
+		eps, m := attrs.(LayerNormAttrs).Eps, numeric.MomentsOf(slices.Values([][]float64{x}))
+		standard := m.Standard(eps)
+		out[1].Data[r], out[2].Data[r] = m.Mean(), m.Rstd(eps)
 		for i, v := range x {
-			y[i] = (v-mean)*rstd*gamma[i] + beta[i]
+			y[i] = standard.Of(v)*gamma[i] + beta[i]
 		}
 	}
 }
@@ -119,16 +110,17 @@ func refLayerNormGrad(_ any, in, out []Tensor) {
 	n := len(gamma)
 	for r := range mean {
 		x, dy, dx := in[0].Data[r*n:][:n], in[4].Data[r*n:][:n], out[0].Data[r*n:][:n]
+		standard := numeric.StandardOf(mean[r], rstd[r])
 		sum, dot := 0.0, 0.0
 		for i, d := range dy {
-			hat := (x[i] - mean[r]) * rstd[r]
+			hat := standard.Of(x[i])
 			sum += d * gamma[i] / float64(n)
 			dot += d * gamma[i] * hat / float64(n)
 			dgamma[i] += d * hat
 			dbeta[i] += d
 		}
 		for i, d := range dy {
-			dx[i] = rstd[r] * (d*gamma[i] - sum - (x[i]-mean[r])*rstd[r]*dot)
+			dx[i] = rstd[r] * (d*gamma[i] - sum - standard.Of(x[i])*dot)
 		}
 	}
 }

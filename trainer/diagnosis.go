@@ -50,15 +50,16 @@ func (p *epochPass) diagnose(run *dataloader.Run, s *slot) error {
 	if err == nil { // every second run was finite: all that is known is the status word
 		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(),
 			Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
-		if g := int(status - ir.FirstGradient); p.mode == compile.Train && g >= 0 && g < len(program.ir.Trained) {
+		if p.mode == compile.Train {
 			_, first, _ := t.plan.opt.window(p.mode, step, p.loader.Steps())
-			e.Op, e.Label, e.steps = "gradient", program.ir.Trained[g], step-first+1
+			e.blameStatus(program.ir, status, step-first+1)
 		}
 		err = e
 	}
 	// Gradients overflow at the smallest scale too: name it, since it cannot fall any more.
 	var e *NonFiniteError
-	if p.mode == compile.Train && t.plan.opt.scaled() && status >= ir.FirstGradient && errors.As(err, &e) {
+	overflowed := status >= ir.FirstGradient && status < ir.FirstVariance
+	if p.mode == compile.Train && t.plan.opt.scaled() && overflowed && errors.As(err, &e) {
 		e.Scale = t.counters.scaling.Scale
 	}
 	return fmt.Errorf("step %d: %w", step, err)
@@ -138,6 +139,16 @@ func fetch(ds dataloader.Dataset, at dataloader.At, dst [][]byte) (err error) {
 	return ds.Fetch(context.Background(), at, dst)
 }
 
+// blameStatus names the gradient, added up over a number of steps, or the variance that a status word
+// names.
+func (e *NonFiniteError) blameStatus(p *ir.Program, status int32, steps int) {
+	if v := int(status - ir.FirstVariance); v >= 0 && v < len(p.Variances) {
+		e.Op, e.Label = "running variance", p.Variances[v]
+	} else if g := int(status - ir.FirstGradient); g >= 0 && g < len(p.Trained) {
+		e.Op, e.Label, e.steps = "gradient", p.Trained[g], steps
+	}
+}
+
 // replay checks what the step reads, then runs it call by call and checks what each call writes. It
 // returns an error about the first tensor that is not finite, or nil.
 func (d *diagnosis) replay() error {
@@ -168,13 +179,23 @@ func (d *diagnosis) replay() error {
 		if err := errors.Join(c.Launch(d.compute), d.compute.Sync()); err != nil {
 			return err
 		}
-		for _, o := range in.Out {
+		// The statistics of a normalization come after its result, but are the cause of what it has.
+		for _, o := range slices.Backward(in.Out) {
 			if e := d.firstNonFinite(p.Values[o]); e != nil {
+				if in.Op == kernels.BatchNorm && o == in.Out[2] {
+					return d.blameVariance(in, e)
+				}
 				return d.blame(in, before, e)
 			}
 		}
 	}
 	return nil
+}
+
+// blameVariance completes e, an error about the variance of a batch.
+func (d *diagnosis) blameVariance(in *ir.Instr, e *NonFiniteError) error {
+	e.Op, e.Label, e.Variance = in.Op.Name, in.Owner, true
+	return e
 }
 
 // checkHomes returns an error about the first value that is not finite among parameters, optimizer

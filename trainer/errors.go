@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -17,7 +18,7 @@ var (
 	ErrOption    = optim.ErrOption                         // an option or argument is outside its range
 	ErrModel     = layout.ErrModel                         // the model function or its graph is wrong
 	ErrData      = layout.ErrData                          // the data do not fit the model
-	ErrNonFinite = errors.New("not finite")                // see NonFiniteError
+	ErrNonFinite = kernels.ErrNonFinite                    // see NonFiniteError
 	ErrLabel     = errors.New("label outside the classes") // see NonFiniteError
 	ErrIndex     = layout.ErrIndex                         // see IndexError
 	ErrBusy      = dataloader.ErrBusy                      // another call uses the trainer

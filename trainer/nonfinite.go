@@ -27,6 +27,9 @@ type NonFiniteError struct {
 	// smallest; else 0.
 	Scale float64
 	Half  bool // the operation rounds to float16, whose largest number is 65504
+	// Variance: the tensor is the variance of each channel over the batch, of the batch normalization
+	// Label. Index is the channel.
+	Variance bool
 
 	labels int // labels in a sample; 0 if the model computes them
 	steps  int // of the window whose gradients were added up; 0 or 1: one
@@ -54,6 +57,9 @@ func (e *NonFiniteError) cause() string {
 	case e.Decoded:
 		return fmt.Sprintf("sample %d: field %q has %v at element %d, which its scale and shift decode to %v",
 			e.Sample, e.Label, e.Stored, e.Index, e.Value)
+	case e.Variance:
+		return fmt.Sprintf("batch normalization %q: the variance of channel %d over the batch is %v "+
+			"(scale or clip what the layer normalizes)", e.Label, e.Index, e.Value)
 	case e.Op == "" && e.Sample >= 0:
 		return fmt.Sprintf("sample %d: field %q has %v at element %d", e.Sample, e.Label, e.Value, e.Index)
 	case e.Op == "":

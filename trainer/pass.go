@@ -272,7 +272,7 @@ func (p *epochPass) overflowed(s *slot, loss float64) bool {
 	if !s.program.updates || !p.t.plan.opt.scaled() || !finite(loss) {
 		return false
 	}
-	return s.status[0] >= ir.FirstGradient && p.t.counters.scaling.Scale > optim.MinScale
+	return s.status[0] >= ir.FirstGradient && s.status[0] < ir.FirstVariance && p.t.counters.scaling.Scale > optim.MinScale
 }
 
 // countStep counts a step that succeeded, or whose update was skipped: because gradients overflowed,

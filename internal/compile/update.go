@@ -12,15 +12,16 @@ import (
 
 // update appends the guard's checks and the optimizer.
 //
-// By default every gradient is kept until the loss and all gradients are known to be finite, and
+// The loss and the variances of batch normalization are checked first: running statistics follow
+// each step, also where parameters do not. By default every gradient is kept until the loss and all gradients are known to be finite, and
 // only then a parameter changes:
 //
-//	gradients → region Gradients │ check loss and each gradient │ sum of squares, scale │ update each
+//	gradients → region Gradients │ check loss, variances, gradients │ sum of squares, scale │ update each
 //
-// GuardEach checks the loss first and each gradient right before its own update, so that a gradient
-// is a value of scratch and is not kept:
+// GuardEach checks each gradient right before its own update, so that a gradient is a value of
+// scratch and is not kept:
 //
-//	check loss │ gradient, check, update │ gradient, check, update │ …
+//	check loss, variances │ gradient, check, update │ gradient, check, update │ …
 //
 // Running statistics are updated last.
 //
@@ -47,6 +48,7 @@ func (c *compiler) update(grads []kernels.Value) error {
 			return err
 		}
 	}
+	guard = c.checkVariances(guard)
 	trained := c.trained(grads)
 	scale, keep := kernels.None, u.keepsGradients()
 	if keep {
@@ -75,6 +77,22 @@ func (c *compiler) update(grads []kernels.Value) error {
 	c.updateStatistics(guard)
 	c.Guard = guard
 	return nil
+}
+
+// checkVariances appends the check that the variances of the batch are finite, and returns the status
+// word after them.
+func (c *compiler) checkVariances(guard kernels.Value) kernels.Value {
+	for _, s := range c.forward.Statistics {
+		if !s.Variance {
+			continue
+		}
+		name := c.Values[s.Home].Name
+		c.Label, c.Owner, c.Mark = "check "+name, ir.OwnerOf(name), ""
+		a := kernels.CheckFiniteAttrs{Code: ir.FirstVariance + int32(len(c.Variances))}
+		guard = c.Apply(kernels.CheckFinite, a, s.Batch, guard)
+		c.Variances = append(c.Variances, name)
+	}
+	return guard
 }
 
 // trained returns the parameters to update, in the order in which their gradients are made, and

@@ -38,7 +38,7 @@ var rules = map[string]rule{
 	asmDir + "/elementwise":     {ours: "arena kernels kernels/internal/numeric " + asmDir + " " + asmDir + "/half " + asmDir + "/reduce"},
 	asmDir + "/gemm":            {ours: "arena " + asmDir + " " + asmDir + "/half"},
 	asmDir + "/half":            {ours: "arena kernels/internal/numeric " + asmDir},
-	asmDir + "/norm":            {ours: asmDir + " " + asmDir + "/reduce"},
+	asmDir + "/norm":            {ours: "kernels/internal/numeric " + asmDir},
 	asmDir + "/pool2d":          {ours: asmDir},
 	asmDir + "/reduce":          {ours: asmDir},
 	asmDir + "/transpose":       {ours: asmDir},

@@ -65,12 +65,14 @@ type Instr struct {
 }
 
 // Codes of the status word. LossCode: the loss is not finite. WeightCode: all weights of the window
-// are 0. FirstGradient + i: the gradient of Program.Trained[i] is not finite. FirstIndices - i, below
-// 0: one of Program.Indices[i] is out of range.
+// are 0. FirstGradient + i: the gradient of Program.Trained[i] is not finite. FirstVariance + i: the
+// variance of the batch for the running variance Program.Variances[i] is not finite. FirstIndices -
+// i, below 0: one of Program.Indices[i] is out of range.
 const (
 	LossCode      int32 = 1
 	WeightCode    int32 = 2
 	FirstGradient int32 = 3
+	FirstVariance int32 = 1 << 30
 	FirstIndices  int32 = -1
 )
 
@@ -85,6 +87,7 @@ type Program struct {
 	Results   []Result   // values that the host reads after a step
 	Constants []Constant // values that are written once, before the first step
 	Trained   []string   // parameters that are updated
+	Variances []string   // running variances that are updated
 	Indices   []Indices  // indices that are checked
 	// Follows are dependencies that operands do not show: the instruction that makes the key runs
 	// after the one that makes the entry. So each slice of a gradient is computed only after the

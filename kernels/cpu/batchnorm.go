@@ -2,18 +2,20 @@ package cpu
 
 import (
 	"fmt"
-	"math"
+	"iter"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Batch normalization of x [B, C, n] by channel, and its gradient. It reads x twice: for the sums
 // of each channel, by tile of channels and group of images, and for the result. In between, the
-// groups of a channel are combined in order. Threads split tiles and groups. Workspace: float64
-// [C][groups][2] of partial sums, then the parameters [C][norm.Params].
+// groups of a channel are combined in order. Threads split tiles and groups. Channels of an extreme
+// scale are left to Go code: their moments to package numeric, their gradient to extremeGrad.
+// Workspace: float64 [C][groups][2] of partial sums, then the parameters [C][norm.Params].
 
 // batchNormWork returns the workspace in bytes. It never shrinks as a dimension grows, since larger
 // planes make smaller groups of images.
@@ -46,19 +48,23 @@ type batchNorm[T float] struct {
 	planes
 	attrs       kernels.BatchNormAttrs
 	relu        int
-	kernels     *norm.PlaneKernels[T]
+	all         *norm.PlaneKernels[T] // for planes of every length
+	kernels     *norm.PlaneKernels[T] // for planes of n elements
 	workers     []planeWorker[T]
 	x           []T
 	gamma, beta []T
 	part        []float64 // [C][groups][2]
 	of          []T       // [C][norm.Params]
+	least, most float64   // norm.RegularVariance
 }
 
 // newBatchNorm binds the inputs and cuts the workspace.
 func newBatchNorm[T float](b *binding) *batchNorm[T] {
-	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: norm.PlanesAt[T](b.dev.level),
+	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
-	n.kernels = n.kernels.For(n.n)
+	n.all = norm.PlanesAt[T](b.dev.level)
+	n.kernels = n.all.For(n.n)
+	n.least, n.most = norm.RegularVariance[T]()
 	if n.attrs.ReLU {
 		n.relu = 1
 	}
@@ -70,12 +76,13 @@ func newBatchNorm[T float](b *binding) *batchNorm[T] {
 
 // A channelPass is the part that differs between the passes. sum computes the sums of a tile and a
 // group of images in w, join computes the parameters of channels from their sums, and kernel
-// computes the result y.
+// computes the result y. extreme computes it for one channel that join marks, of images lo..hi-1.
 type channelPass[T float] struct {
-	sum    func(w *planeWorker[T], c, channels, image, images int)
-	join   func(lo, hi int)
-	kernel func(c *norm.PlaneArgs[T])
-	dy, y  []T
+	sum     func(w *planeWorker[T], c, channels, image, images int)
+	join    func(lo, hi int)
+	kernel  func(c *norm.PlaneArgs[T])
+	extreme func(w *planeWorker[T], c, lo, hi int)
+	dy, y   []T
 }
 
 // launch returns a launch of a pass. Where a tile has one group of images and there are tiles for
@@ -130,13 +137,25 @@ func (n *batchNorm[T]) sumTile(p channelPass[T], t, g, worker int) (c, channels 
 	return c, channels
 }
 
-// applyTile computes the result of a tile of images lo..hi-1.
+// applyTile computes the result of a tile of images lo..hi-1: runs of regular channels by the
+// kernel, the others alone.
 func (n *batchNorm[T]) applyTile(p channelPass[T], t, lo, hi, worker int) {
 	w := &n.workers[worker]
-	w.call.Relu = n.relu
-	c, channels := n.tileAt(t)
-	for step := n.imagesPerPiece(); lo < hi; lo += step {
-		w.apply(&n.planes, p.kernel, n.x, p.dy, p.y, n.of[c*norm.Params:], c, channels, lo, min(step, hi-lo))
+	first, channels := n.tileAt(t)
+	for c, end := first, first; c < first+channels; c = end {
+		for end < first+channels && n.of[end*norm.Params+norm.ParamExtreme] == 0 {
+			end++
+		}
+		if c == end {
+			p.extreme(w, c, lo, hi)
+			end++
+			continue
+		}
+		w.call.Relu = n.relu
+		step := n.imagesPerPiece()
+		for b := lo; b < hi; b += step {
+			w.apply(&n.planes, p.kernel, n.x, p.dy, p.y, n.of[c*norm.Params:], c, end-c, b, min(step, hi-b))
+		}
 	}
 }
 
@@ -145,6 +164,7 @@ func (n *batchNorm[T]) applyTile(p channelPass[T], t, lo, hi, worker int) {
 func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
+	elements := float64(n.b * n.n)
 	sum := func(w *planeWorker[T], c, channels, image, images int) {
 		w.setPivots(&n.planes, n.kernels.Moments, n.x, c, channels, image, images)
 		w.accumulate(&n.planes, n.kernels.Moments, n.x, n.x, c, channels, image, images)
@@ -158,26 +178,54 @@ func bindBatchNormOf[T float](b *binding) func() {
 	join := func(lo, hi int) {
 		for c := lo; c < hi; c++ {
 			m, v := n.moments(c)
-			mean[c], variance[c] = T(m), T(max(v, 0))
-			scale, shift := n.attrs.Scale(float64(n.gamma[c]), float64(n.beta[c]), float64(mean[c]), float64(variance[c]))
-			of := n.of[c*norm.Params:]
-			of[norm.ParamScale], of[norm.ParamShift] = T(scale), T(shift)
+			if !n.regular(v) {
+				all := numeric.MomentsOf(n.channel(c))
+				m, v = all.Mean(), all.Variance()
+			}
+			mean[c], variance[c] = T(m), numeric.StoredVariance[T](max(v, 0), elements)
+			n.setLine(n.of[c*norm.Params:], c, mean[c], variance[c])
+			n.of[c*norm.Params+norm.ParamExtreme] = 0
 		}
 	}
-	return n.launch(b, channelPass[T]{sum, join, n.kernels.Scale, n.x, y})
+	return n.launch(b, channelPass[T]{sum: sum, join: join, kernel: n.kernels.Scale, dy: n.x, y: y})
+}
+
+// regular reports whether kernels can process a channel of variance v.
+func (n *batchNorm[T]) regular(v float64) bool {
+	v += n.attrs.Eps
+	return v >= n.least && v <= n.most
+}
+
+// setLine sets the parameters of y = scale·(x - mean) + shift for channel c.
+func (n *batchNorm[T]) setLine(of []T, c int, mean, variance T) {
+	of[norm.ParamMean], of[norm.ParamShift] = mean, n.beta[c]
+	of[norm.ParamScale] = T(n.attrs.Scale(float64(n.gamma[c]), float64(variance)))
+}
+
+// channel iterates over the planes of channel c.
+func (n *batchNorm[T]) channel(c int) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for b := range n.b {
+			if at := n.at(b, c); !yield(n.x[at : at+n.n]) {
+				return
+			}
+		}
+	}
 }
 
 // moments returns mean and variance of a channel from the means of its groups and the sums of
 // squares about them. Source: Chan, Golub and LeVeque, "Algorithms for computing the sample
 // variance", 1983, equation 2.1.
 func (n *batchNorm[T]) moments(c int) (mean, variance float64) {
-	count, squares := 0.0, 0.0
-	for g := range n.groups {
+	_, images := n.groupAt(0)
+	count, squares := float64(images*n.n), n.part[2*c*n.groups+1]
+	mean = n.part[2*c*n.groups]
+	for g := 1; g < n.groups; g++ {
 		part := n.part[2*(c*n.groups+g):][:2]
 		_, images := n.groupAt(g)
 		more := float64(images * n.n)
 		// The merge of two groups: means are weighted by their counts, and squares gain
-		// d²·count·more/(count+more).
+		// d²·count·more/(count+more). Equal means stay as they are.
 		d := part[0] - mean
 		mean += d * more / (count + more)
 		squares += part[1] + d*d*count*more/(count+more)
@@ -195,10 +243,7 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 	sum := func(w *planeWorker[T], c, channels, image, images int) {
 		clear(w.sums[:channels])
 		for k := range channels {
-			i := c + k
-			scale, shift := n.attrs.Scale(float64(n.gamma[i]), float64(n.beta[i]), float64(mean[i]), float64(variance[i]))
-			of := w.of[k*norm.Params:]
-			of[norm.ParamMean], of[norm.ParamScale], of[norm.ParamShift] = mean[i], T(scale), T(shift)
+			n.setLine(w.of[k*norm.Params:], c+k, mean[c+k], variance[c+k])
 		}
 		w.accumulate(&n.planes, n.kernels.Products, n.x, dy, c, channels, image, images)
 	}
@@ -210,16 +255,44 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 				s += n.part[2*(c*n.groups+g)]
 				q += n.part[2*(c*n.groups+g)+1]
 			}
-			rstd := 1 / math.Sqrt(float64(variance[c])+n.attrs.Eps)
-			scale, shift := n.attrs.Scale(float64(n.gamma[c]), float64(n.beta[c]), float64(mean[c]), float64(variance[c]))
-			rate := float64(n.gamma[c]) * rstd
-			of := n.of[c*norm.Params:]
-			of[norm.ParamMean], of[norm.ParamScale], of[norm.ParamShift] = mean[c], T(scale), T(shift)
-			of[norm.ParamRate], of[norm.ParamSlope], of[norm.ParamBias] = T(rate), T(-rate*rstd*rstd*q/count), T(-rate*s/count)
+			rstd := norm.Rstd(float64(variance[c]), n.attrs.Eps)
+			rate, of := float64(n.gamma[c])*rstd, n.of[c*norm.Params:]
+			n.setLine(of, c, mean[c], variance[c])
+			of[norm.ParamRate], of[norm.ParamSlope], of[norm.ParamBias] = T(rate), T(-rate*(rstd*q/count)*rstd), T(-rate*s/count)
 			dgamma[c], dbeta[c] = T(q*rstd), T(s)
+			if of[norm.ParamExtreme] = 0; float64(variance[c]) > n.most {
+				of[norm.ParamExtreme] = 1
+			}
 		}
 	}
-	return n.launch(b, channelPass[T]{sum, join, n.kernels.Gradient, dy, dx})
+	extreme := func(w *planeWorker[T], c, lo, hi int) {
+		x := numeric.StandardOf(float64(mean[c]), norm.Rstd(float64(variance[c]), n.attrs.Eps))
+		n.extremeGrad(w, n.of[c*norm.Params:], c, lo, hi, dy, dx, func(v, d T) T {
+			return T(n.attrs.Scale(float64(n.gamma[c]), float64(variance[c])) *
+				(float64(d) - float64(dbeta[c])/count - x.Of(float64(v))*float64(dgamma[c])/count))
+		})
+	}
+	return n.launch(b, channelPass[T]{sum, join, n.kernels.Gradient, extreme, dy, dx})
+}
+
+// extremeGrad sets dx of channel c of images lo..hi-1 to grad of x and dy: the factors of of are
+// denormal numbers of T. The kernel of the forward pass decides where the ReLU passes dy.
+func (n *batchNorm[T]) extremeGrad(w *planeWorker[T], of []T, c, lo, hi int, dy, dx []T, grad func(x, dy T) T) {
+	w.call.Relu = 0
+	for b := lo; b < hi; b++ {
+		for off := 0; off < n.n; off += len(w.lanes) {
+			at := n.at(b, c) + off
+			run := planes{b: 1, c: 1, n: min(n.n-off, len(w.lanes))}
+			w.apply(&run, n.all.For(run.n).Scale, n.x[at:], n.x[at:], w.lanes, of, 0, 1, 0, 1)
+			for i := at; i < at+run.n; i++ {
+				d := dy[i]
+				if n.relu != 0 && !(w.lanes[i-at] > 0) {
+					d = 0
+				}
+				dx[i] = grad(n.x[i], d)
+			}
+		}
+	}
 }
 
 // bindRunningStat prepares an update of running statistics, running = keep·running + take·batch,

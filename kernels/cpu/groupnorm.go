@@ -2,16 +2,19 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Group normalization of x [B, C, n] by groups of channels of an image, and its gradient. A task is
-// one group of one image, which stays in the cache between its sums and its result. Workspace of
-// the gradient: float64 [B][C][2], each plane's share of dbeta and dgamma.
+// one group of one image, which stays in the cache between its sums and its result. Groups of an
+// extreme scale are left to norm.ExtremePlanes. Workspace of the gradient: float64 [B][C][2], each
+// plane's share of dbeta and dgamma.
 
 // groupNormGradWork returns the workspace of the gradient in bytes.
 func groupNormGradWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
@@ -71,8 +74,8 @@ func (n *groupNorm[T]) forTiles(c int, f func(c, channels int)) {
 	}
 }
 
-// bindGroupNormOf binds the forward pass: mean and variance of the group as one plane, then scale
-// and shift of each channel.
+// bindGroupNormOf binds the forward pass: mean and variance of the group as one plane, then its
+// result by channel.
 func bindGroupNormOf[T float](b *binding) func() {
 	n := newGroupNorm[T](b)
 	beta := in[T](b, 2)
@@ -87,10 +90,19 @@ func bindGroupNormOf[T float](b *binding) func() {
 		pivot, s, count := float64(w.of[norm.ParamMean]), w.sums[0][0], float64(whole.n)
 		m, r := pivot+s/count, norm.Rstd((w.sums[0][1]-s*s/count)/count, n.attrs.Eps)
 		mean[g], rstd[g] = T(m), T(r)
+		if at := g * whole.n; !norm.Regular(rstd[g]) {
+			x := n.x[at : at+whole.n]
+			all := numeric.MomentsOf(slices.Values([][]T{x}))
+			mean[g], rstd[g] = T(all.Mean()), T(all.Rstd(n.attrs.Eps))
+			norm.ExtremePlanes(all.Standard(n.attrs.Eps), x, y[at:at+whole.n], n.gamma[c:], beta[c:], n.n)
+			return
+		}
 		n.forTiles(c, func(c, channels int) {
 			for k := range channels {
-				scale := float64(n.gamma[c+k]) * r
-				w.of[k*norm.Params+norm.ParamScale], w.of[k*norm.Params+norm.ParamShift] = T(scale), T(float64(beta[c+k])-m*scale)
+				// What the rounding of the mean leaves is part of the shift.
+				scale, of := float64(n.gamma[c+k])*r, w.of[k*norm.Params:]
+				of[norm.ParamMean], of[norm.ParamScale] = mean[g], T(scale)
+				of[norm.ParamShift] = T(float64(beta[c+k]) - (m-float64(mean[g]))*scale)
 			}
 			w.apply(&n.planes, n.kernels.For(n.n).Scale, n.x, n.x, y, w.of[:], c, channels, image, 1)
 		})
@@ -107,6 +119,11 @@ func bindGroupNormGradOf[T float](b *binding) func() {
 	count := float64(n.size * n.n)
 	groups := n.forGroups(b, func(w *planeWorker[T], g, image, c int) {
 		w.call.Relu = 0
+		if at, size := g*n.size*n.n, n.size*n.n; size == 1 || !norm.Regular(rstd[g]) {
+			norm.ExtremePlanesGrad(n.x[at:at+size], dy[at:at+size], dx[at:at+size], n.gamma[c:], mean[g], rstd[g], n.n,
+				func(k int, s, q float64) { copy(part[2*(image*n.c+c+k):], []float64{s, q}) })
+			return
+		}
 		r := float64(rstd[g])
 		sum, dot := 0.0, 0.0
 		n.forTiles(c, func(c, channels int) {

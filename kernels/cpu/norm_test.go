@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/kerneltest"
 )
 
 // normOps are the operations of normalization, pooling, dropout and embedding.
@@ -92,6 +94,18 @@ func sameOrNear(t *testing.T, op *kernels.Op, float arena.DType, what any, n int
 				}
 			}
 		}
+	}
+}
+
+func TestNormalizationsOfExtremeValuesAreRightAtEveryLevel(t *testing.T) {
+	for _, i := range []cpu.Instructions{cpu.Portable, cpu.AVX2, cpu.AVX512} {
+		open := func() (kernels.Device, error) { return cpu.Open(cpu.Options{Threads: 1, Instructions: i}) }
+		d, err := open()
+		if err != nil {
+			continue
+		}
+		d.Close()
+		t.Run(fmt.Sprint(i), func(t *testing.T) { kerneltest.Norms(t, open) })
 	}
 }
 

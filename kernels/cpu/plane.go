@@ -98,9 +98,10 @@ func (w *planeWorker[T]) setParams(p *planes, of []T, channels int) {
 		return
 	}
 	k.Param, k.Sums = w.transposed[:], w.lanes[:2*norm.MaxTile]
-	for c := range channels {
-		for i, v := range of[c*norm.Params:][:norm.Params] {
-			k.Param[i*norm.MaxTile+c] = v
+	for i := range norm.ParamExtreme {
+		to := k.Param[i*norm.MaxTile:][:channels]
+		for c := range to {
+			to[c] = of[c*norm.Params+i]
 		}
 	}
 }

@@ -43,6 +43,9 @@ func (b *batchNorm) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := kernels.CheckVariance(out[2].Data); err != nil {
+		return nil, fmt.Errorf("%v: %w", b, err)
+	}
 	count := float64(len(x[0].Data) / len(x[1].Data))
 	for k, factor := range []float64{1, count / (count - 1)} {
 		if err := b.update(in[3+k], x[3+k], out[1+k], factor); err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -65,6 +66,24 @@ func TestBatchNormTrainsByTheBatchAndMovesItsStatistics(t *testing.T) {
 		near(t, "mean", dt, numbers(t, net.Statistics()[0].Node.Value()), wantMean)
 		near(t, "variance", dt, numbers(t, net.Statistics()[1].Node.Value()), wantVariance)
 	}
+}
+
+// A variance that is too large for its type stops a Gorgonia machine, and no statistic moves.
+func TestABatchVarianceThatOverflowsMovesNoStatistic(t *testing.T) {
+	net, x, y := normalNet(t, tensor.Float32)
+	if err := net.Values(1); err != nil {
+		t.Fatal(err)
+	}
+	in := numbers(t, x.Value())
+	in[4] = 3e19
+	bind(t, x, in)
+	m := gorgonia.NewTapeMachine(y.Graph())
+	defer m.Close()
+	if err := m.RunAll(); err == nil || !strings.Contains(err.Error(), "the variance of channel 1") { // Gorgonia's errors do not unwrap
+		t.Errorf("got %v, want an error about the variance of channel 1", err)
+	}
+	near(t, "mean", tensor.Float32, numbers(t, net.Statistics()[0].Node.Value()), []float64{0, 0, 0})
+	near(t, "variance", tensor.Float32, numbers(t, net.Statistics()[1].Node.Value()), []float64{1, 1, 1})
 }
 
 func TestBatchNormEvaluatesByItsStatisticsAndKeepsThem(t *testing.T) {

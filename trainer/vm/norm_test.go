@@ -1,8 +1,10 @@
 package vm_test
 
 import (
+	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -65,6 +67,15 @@ func TestMachinesShareRunningStatisticsThroughTheGraph(t *testing.T) {
 				}
 				if m, v := stats(); !slices.Equal(m, mean) || !slices.Equal(v, variance) {
 					t.Error("evaluation moved the running statistics")
+				}
+				// A batch whose variance is too large for its type is an error, and moves nothing.
+				let(t, x, tensor.New(tensor.WithShape(4, 2), tensor.WithBacking([]float64{1, 0, 2, 0, 3, 4, 6, 1e155})))
+				train.Reset()
+				if err := train.RunAll(); !errors.Is(err, kernels.ErrNonFinite) || !strings.Contains(err.Error(), "variance of channel 1") {
+					t.Errorf("got %v, want ErrNonFinite about the variance of channel 1", err)
+				}
+				if m, v := stats(); !slices.Equal(m, mean) || !slices.Equal(v, variance) {
+					t.Error("a batch whose variance overflows moved the running statistics")
 				}
 			})
 		})

@@ -100,6 +100,8 @@ type StatisticUpdate struct {
 	Home  kernels.Value // of the running statistic, [C]
 	Batch kernels.Value // of the same statistic of the batch, [C]
 	Attrs kernels.RunningStatAttrs
+	// Variance: it is a variance, which may overflow; a mean does not.
+	Variance bool
 }
 
 // Forward is the forward graph in the program.

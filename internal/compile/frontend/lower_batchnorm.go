@@ -16,7 +16,7 @@ import (
 //
 //	BatchNormOp x          →  batchNorm with scale 1 and shift 0
 //	γ ⊙ BatchNormOp x + β  →  batchNorm
-//	outside training       →  mul and add, or conv with other weights, by the running statistics
+//	outside training       →  sub, mul and add, by the running statistics
 
 // ErrRows is wrapped by errors about batches that are too small to train with: batch normalization
 // divides by the variance of the batch. A batch of 1 has no usable variance: a vector has none, and
@@ -38,7 +38,7 @@ type runningStats struct {
 func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
 	s runningStats) (kernels.Value, error) {
 	if s.fixed {
-		return r.normalizeByRunning(n, a, x, gamma, beta, s)
+		return r.normalizeByRunning(a, x, gamma, beta, s)
 	}
 	shape := r.Spec(x).Shape
 	if r.Training && !r.Machine && len(shape) > 1 && shape[0] == 1 {
@@ -56,58 +56,39 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 		return out[0], nil
 	}
 	r.statistics = append(r.statistics,
-		StatisticUpdate{s.mean, out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}},
-		StatisticUpdate{s.variance, out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}})
+		StatisticUpdate{s.mean, out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}, false},
+		StatisticUpdate{s.variance, out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}, true})
 	return out[0], nil
 }
 
-// normalizeByRunning computes y = x·scale + shift by the running statistics. Where scaleIntoConv
-// applies, the convolution's weights and bias are scaled instead, and its bias is shifted.
-func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
+// normalizeByRunning computes y = (x - mean)·scale + β by the running statistics: not x·scale + shift,
+// whose two terms cancel where x is far from 0. So y is β exactly where x is the mean. For the same
+// reason scale and shift do not become part of the weights of a convolution before it.
+func (r *reader) normalizeByRunning(a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
 	s runningStats) (kernels.Value, error) {
 	shape, mean, variance := r.Spec(x).Shape, r.Spec(s.mean), r.Spec(s.variance)
 	if len(shape) < 2 || !mean.Shape.Equal(shape[1:2]) || !variance.Shape.Equal(shape[1:2]) {
 		return kernels.None, fmt.Errorf("running mean %v and variance %v do not fit %v: %w", mean, variance, r.Spec(x), kernels.ErrShape)
 	}
-	// scale = γ / √(variance + ε), shift = β - mean·scale
+	// BatchNorm itself, which is not part of the program, knows which ε it can have.
+	channels := r.Spec(gamma)
+	if _, err := kernels.BatchNorm.Infer(a, []kernels.Spec{{Type: channels.Type, Shape: kernels.Shape{2, shape[1]}}, channels, channels}); err != nil {
+		return kernels.None, err
+	}
+	// scale = γ / √(variance + ε)
 	deviation := r.Apply(kernels.Sqrt, nil, r.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 1, Shift: a.Eps}, s.variance))
 	scale := r.Apply(kernels.Div, nil, gamma, deviation)
-	shift := r.Apply(kernels.Sub, nil, beta, r.Apply(kernels.Mul, nil, s.mean, scale))
-	y, ok := r.scaleIntoConv(n, x, scale, shift)
-	if !ok {
-		channel := func(v kernels.Value) kernels.Value { // [C] as [C, 1, ...], which broadcasts to x
-			per := slices.Repeat(kernels.Shape{1}, len(shape)-1)
-			per[0] = r.Spec(v).Shape[0]
-			return r.reshape(v, per)
-		}
-		y = r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, x, channel(scale)), channel(shift))
+	channel := func(v kernels.Value) kernels.Value { // [C] as [C, 1, ...], which broadcasts to x
+		per := slices.Repeat(kernels.Shape{1}, len(shape)-1)
+		per[0] = r.Spec(v).Shape[0]
+		return r.reshape(v, per)
 	}
+	centred := r.Apply(kernels.Sub, nil, x, channel(s.mean))
+	y := r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, centred, channel(scale)), channel(beta))
 	if a.ReLU {
 		y = r.Apply(kernels.ReLU, nil, y)
 	}
 	return y, nil
-}
-
-// scaleIntoConv returns x·scale + shift, by channel, as a convolution with other weights and
-// another bias, and false unless the program does not train and x is a convolution without an
-// activation that only n reads. Normalization then costs nothing.
-func (r *reader) scaleIntoConv(n *gorgonia.Node, x, scale, shift kernels.Value) (kernels.Value, bool) {
-	conv := r.Maker(x)
-	if r.Training || conv == nil || conv.Op != kernels.Conv || r.useCount(children(n)[0]) != 1 {
-		return kernels.None, false
-	}
-	a := conv.Attrs.(kernels.ConvAttrs)
-	if a.Act != nil {
-		return kernels.None, false
-	}
-	// (x∗w + b)·scale + shift = x∗(w·scale) + (b·scale + shift)
-	in := conv.In // conv is valid until the next Apply
-	if a.Bias {
-		shift = r.Apply(kernels.Add, nil, shift, r.Apply(kernels.Mul, nil, in[2], scale))
-	}
-	a.Bias = true
-	w := r.Apply(kernels.Mul, nil, in[1], r.reshape(scale, kernels.Shape{r.Spec(scale).Shape[0], 1, 1, 1}))
-	return r.Apply(kernels.Conv, a, in[0], w, shift), true
 }
 
 // useCount returns the number of nodes and results that read the elements of n. Reads of its sizes

@@ -59,9 +59,12 @@ func (f *updateRunningStat) Infer(in []kernels.Spec) ([]kernels.Spec, error) {
 // String returns the name in plans.
 func (f *updateRunningStat) String() string { return "running statistics" }
 
-// Run updates both.
+// Run updates both, or neither if the variance of the batch is not finite.
 func (f *updateRunningStat) Run(in, out [][]byte) error {
 	out[0][0] = 0 // the result has no meaning
+	if err := kernels.CheckVariance(tensorOf(f.spec, in[1]).Data); err != nil {
+		return fmt.Errorf("statistics of %q: %w", f.name, err)
+	}
 	if err := f.move(f.mean(), in[0], 1); err != nil {
 		return err
 	}

@@ -101,10 +101,10 @@ func (v *vectors) columnProducts() {
 	}, func(p part, relu bool) {
 		v.load(p, x, image, xs)
 		v.load(p, dy, image, d)
+		v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 		if relu {
 			v.through(xs, d, scale, shift, spare)
 		}
-		v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 		v.add(v.reg(d), v.reg(s), v.reg(s))
 		v.fma(v.reg(xs), v.reg(d), v.reg(q))
 	}, v.keepColumns(s, q))
@@ -112,14 +112,16 @@ func (v *vectors) columnProducts() {
 
 // columnScale writes scale of columns.
 func (v *vectors) columnScale() {
-	const scale, shift, xs = 12, 13, 1
-	v.begin("ColumnScale", v.planeStandIn(), "computes y = scale·x + shift of columns, not below 0 where there is a rectifier.")
+	const mean, scale, shift, xs = 0, 12, 13, 1
+	v.begin("ColumnScale", v.planeStandIn(), "computes y = scale·(x - mean) + shift of columns, not below 0 where there is a rectifier.")
 	v.clear(zeroes)
 	v.columnsByRelu(func(p part) {
+		v.vector(p, ofMean, mean)
 		v.vector(p, ofScale, scale)
 		v.vector(p, ofShift, shift)
 	}, func(p part, relu bool) {
 		v.load(p, x, image, xs)
+		v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 		v.affine(v.reg(shift), v.reg(scale), v.reg(xs))
 		if relu {
 			v.max(v.reg(xs), v.reg(zeroes), v.reg(xs))
@@ -140,10 +142,10 @@ func (v *vectors) columnGradient() {
 	}, func(p part, relu bool) {
 		v.load(p, x, image, xs)
 		v.load(p, dy, image, d)
+		v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 		if relu {
 			v.through(xs, d, scale, shift, spare)
 		}
-		v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 		v.affine(v.reg(bias), v.reg(rate), v.reg(d))
 		v.fma(v.reg(xs), v.reg(slope), v.reg(d))
 		v.store(p, d, y, image)

@@ -46,9 +46,13 @@ func main() {
 }
 
 func norm(masks Mem) {
+	ones := map[string]Mem{}
+	for _, e := range []elem{single, double} {
+		ones[e.name] = ConstData("one"+e.name, U64(e.one))
+	}
 	for _, wide := range []bool{true, false} {
 		for _, e := range []elem{single, double} {
-			v := &vectors{elem: e, wide: wide, masks: masks}
+			v := &vectors{elem: e, wide: wide, masks: masks, ones: ones[e.name]}
 			v.moments()
 			v.products()
 			v.scale()

@@ -116,7 +116,7 @@ func (v *vectors) moments() {
 	})
 }
 
-// through clears the lanes of register d where scale·x + shift is not above 0.
+// through clears the lanes of register d where scale·x + shift is not above 0, with x centred.
 func (v *vectors) through(x, d, scale, shift, spare int) {
 	const above = 0x1e // greater, false for NaN
 	v.move(v.reg(x), v.reg(spare))
@@ -158,10 +158,10 @@ func (v *vectors) products() {
 				v.maskOf(p)
 				v.load(p, x, at, xs)
 				v.load(p, dy, at, d)
+				v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 				if relu {
 					v.through(xs, d, scale, shift, spare)
 				}
-				v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 				v.add(v.reg(d), v.reg(s+p.i), v.reg(s+p.i))
 				v.fma(v.reg(xs), v.reg(d), v.reg(q+p.i))
 			})
@@ -171,18 +171,20 @@ func (v *vectors) products() {
 	})
 }
 
-// scale writes y = scale·x + shift.
+// scale writes y = scale·(x - mean) + shift.
 func (v *vectors) scale() {
-	const scale, shift, xs = 12, 13, 1
-	v.begin("Scale", v.planeStandIn(), "computes y = scale·x + shift, not below 0 where there is a rectifier.")
+	const mean, scale, shift, xs = 0, 12, 13, 1
+	v.begin("Scale", v.planeStandIn(), "computes y = scale·(x - mean) + shift, not below 0 where there is a rectifier.")
 	v.clear(zeroes)
 	v.planes(func() {
+		v.value(ofMean, mean)
 		v.value(ofScale, scale)
 		v.value(ofShift, shift)
 		v.ifRelu(func(relu bool) {
 			v.loop(func(p part) {
 				v.maskOf(p)
 				v.load(p, x, at, xs)
+				v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 				v.affine(v.reg(shift), v.reg(scale), v.reg(xs))
 				if relu {
 					v.max(v.reg(xs), v.reg(zeroes), v.reg(xs)) // xs where it is not a number
@@ -207,10 +209,10 @@ func (v *vectors) gradient() {
 				v.maskOf(p)
 				v.load(p, x, at, xs)
 				v.load(p, dy, at, d)
+				v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 				if relu {
 					v.through(xs, d, scale, shift, spare)
 				}
-				v.sub(v.reg(mean), v.reg(xs), v.reg(xs))
 				v.affine(v.reg(bias), v.reg(rate), v.reg(d))
 				v.fma(v.reg(xs), v.reg(slope), v.reg(d))
 				v.store(p, d, y, at)

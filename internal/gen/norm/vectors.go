@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -23,9 +24,10 @@ type elem struct {
 	broadcast          func(a, b Op)
 	add1, mul1, max1   func(a, b, dst Op)
 	sqrt1, div1        func(a, b, dst Op)
-	fms1               func(a, b, sum Op)
+	fma1, fms1         func(a, b, sum Op)
 	load1              func(ops ...Op)
 	one                uint64 // 1 in bits
+	least, most        uint64 // norm.Regular's range in bits
 }
 
 var single = elem{
@@ -41,9 +43,11 @@ var single = elem{
 	max1:      func(a, b, dst Op) { VMAXSS(a, b, dst) },
 	sqrt1:     func(a, b, dst Op) { VSQRTSS(a, b, dst) },
 	div1:      func(a, b, dst Op) { VDIVSS(a, b, dst) },
+	fma1:      func(a, b, sum Op) { VFMADD231SS(a, b, sum) },
 	fms1:      func(a, b, sum Op) { VFNMADD231SS(a, b, sum) },
 	load1:     VMOVSS,
 	one:       0x3f800000,
+	least:     uint64(math.Float32bits(0x1p-40)), most: uint64(math.Float32bits(0x1p51)),
 }
 
 var double = elem{
@@ -59,9 +63,11 @@ var double = elem{
 	max1:      func(a, b, dst Op) { VMAXSD(a, b, dst) },
 	sqrt1:     func(a, b, dst Op) { VSQRTSD(a, b, dst) },
 	div1:      func(a, b, dst Op) { VDIVSD(a, b, dst) },
+	fma1:      func(a, b, sum Op) { VFMADD231SD(a, b, sum) },
 	fms1:      func(a, b, sum Op) { VFNMADD231SD(a, b, sum) },
 	load1:     VMOVSD,
 	one:       0x3ff0000000000000,
+	least:     math.Float64bits(0x1p-400), most: math.Float64bits(0x1p484),
 }
 
 var zmm = []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15}
@@ -90,6 +96,7 @@ type vectors struct {
 	elem
 	wide   bool
 	masks  Mem
+	ones   Mem // the number 1
 	labels int
 	state  Mem // MXCSR as it was, and as it is
 }

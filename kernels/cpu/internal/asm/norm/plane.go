@@ -19,12 +19,13 @@ const (
 // Places of a channel's parameters in PlaneArgs.Param.
 const (
 	ParamMean  = iota // sums are taken about it
-	ParamScale        // y = scale·x + shift
+	ParamScale        // y = scale·(x - mean) + shift
 	ParamShift
 	ParamRate // dx = rate·dy + slope·(x - mean) + bias
 	ParamSlope
 	ParamBias
-	Params = 8 // places of a channel
+	ParamExtreme     // 1: rstd is not Regular; kernels do not read it
+	Params       = 8 // places of a channel
 )
 
 // PlaneArgs are the arguments of a kernel over planes of N elements: Channels neighbouring planes
@@ -38,14 +39,14 @@ type PlaneArgs[T asm.Float] struct {
 	Channels int
 	Images   int
 	Stride   int // elements from image to image
-	Relu     int // 1: y = max(0, ·), and dy counts as 0 unless scale·x + shift > 0
+	Relu     int // 1: y = max(0, ·), and dy counts as 0 unless scale·(x - mean) + shift > 0
 }
 
 // PlaneKernels are the kernels of a level over planes of one element type.
 type PlaneKernels[T asm.Float] struct {
 	Moments  func(c *PlaneArgs[T]) // Sums += Σ(x - mean), Σ(x - mean)²
 	Products func(c *PlaneArgs[T]) // Sums += Σdy, Σdy·(x - mean)
-	Scale    func(c *PlaneArgs[T]) // y = scale·x + shift
+	Scale    func(c *PlaneArgs[T]) // y = scale·(x - mean) + shift
 	Gradient func(c *PlaneArgs[T]) // y = rate·dy + slope·(x - mean) + bias
 	// For planes of one element, whose lanes are channels; nil in those themselves.
 	columns *PlaneKernels[T]

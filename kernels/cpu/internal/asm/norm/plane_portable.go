@@ -66,7 +66,7 @@ func goProducts[T asm.Float](c *PlaneArgs[T]) {
 			}
 		} else {
 			for i, d := range dy {
-				if T(scale*x[i])+shift > 0 {
+				if T(scale*(x[i]-mean))+shift > 0 {
 					s[i&3] += d
 					q[i&3] += d * (x[i] - mean)
 				}
@@ -81,10 +81,10 @@ func goScale[T asm.Float](c *PlaneArgs[T]) {
 	c.visit(func(channel, at int) {
 		x, y := c.X[at:at+c.N], c.Y[at:at+c.N]
 		of := c.Param[channel*Params:][:Params]
-		scale, shift := of[ParamScale], of[ParamShift]
+		mean, scale, shift := of[ParamMean], of[ParamScale], of[ParamShift]
 		for i, v := range x {
-			// Rounded twice at every level, so that the gradient sees the same sign.
-			y[i] = T(scale*v) + shift
+			// Rounded twice on every processor, so that the gradient sees the same sign.
+			y[i] = T(scale*(v-mean)) + shift
 		}
 		if c.Relu != 0 {
 			for i, v := range y {
@@ -104,7 +104,7 @@ func goGradient[T asm.Float](c *PlaneArgs[T]) {
 		mean, scale, shift := of[ParamMean], of[ParamScale], of[ParamShift]
 		rate, slope, bias := of[ParamRate], of[ParamSlope], of[ParamBias]
 		for i, d := range dy {
-			if c.Relu != 0 && !(T(scale*x[i])+shift > 0) {
+			if c.Relu != 0 && !(T(scale*(x[i]-mean))+shift > 0) {
 				d = 0
 			}
 			y[i] = rate*d + slope*(x[i]-mean) + bias
@@ -134,7 +134,7 @@ func goColumnProducts[T asm.Float](c *PlaneArgs[T]) {
 	for i := range c.Images {
 		x := c.X[i*c.Stride:][:c.Channels]
 		for k, d := range c.Dy[i*c.Stride:][:c.Channels] {
-			if c.Relu == 0 || T(scale[k]*x[k])+shift[k] > 0 {
+			if c.Relu == 0 || T(scale[k]*(x[k]-mean[k]))+shift[k] > 0 {
 				s[k] += d
 				q[k] += d * (x[k] - mean[k])
 			}
@@ -144,11 +144,11 @@ func goColumnProducts[T asm.Float](c *PlaneArgs[T]) {
 
 // goColumnScale is PlaneKernels.Scale for planes of one element.
 func goColumnScale[T asm.Float](c *PlaneArgs[T]) {
-	scale, shift := c.values(ParamScale), c.values(ParamShift)
+	mean, scale, shift := c.values(ParamMean), c.values(ParamScale), c.values(ParamShift)
 	for i := range c.Images {
 		y := c.Y[i*c.Stride:][:c.Channels]
 		for k, v := range c.X[i*c.Stride:][:c.Channels] {
-			v = T(scale[k]*v) + shift[k]
+			v = T(scale[k]*(v-mean[k])) + shift[k]
 			if c.Relu != 0 && v < 0 {
 				v = 0
 			}
@@ -164,7 +164,7 @@ func goColumnGradient[T asm.Float](c *PlaneArgs[T]) {
 	for i := range c.Images {
 		x, y := c.X[i*c.Stride:][:c.Channels], c.Y[i*c.Stride:][:c.Channels]
 		for k, d := range c.Dy[i*c.Stride:][:c.Channels] {
-			if c.Relu != 0 && !(T(scale[k]*x[k])+shift[k] > 0) {
+			if c.Relu != 0 && !(T(scale[k]*(x[k]-mean[k]))+shift[k] > 0) {
 				d = 0
 			}
 			y[k] = rate[k]*d + slope[k]*(x[k]-mean[k]) + bias[k]

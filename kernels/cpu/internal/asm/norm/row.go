@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
-	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // rowMost is the most elements of a row for assembly, which the Go scheduler cannot interrupt.
@@ -17,13 +16,27 @@ type RowArgs[T asm.Float] struct {
 	Mean, Rstd    []T // [Rows]
 	Dgamma, Dbeta []T // [N], sums that rows are added to
 	N, Rows       int
-	Eps, Share    T // added to variances; 1/N
+	Eps, Share    T   // added to variances; 1/N
+	Extremes      int // kernels add the number of rows that they left as they were
 }
 
-// RowKernels are the kernels of a level over rows of one element type.
+// RowKernels are the kernels of a level over rows of one element type. They leave rows whose
+// reciprocal deviation is not Regular as they are: forward then sets only an Rstd that is not
+// Regular either.
 type RowKernels[T asm.Float] struct {
-	Forward  func(c *RowArgs[T]) // sets Mean, Rstd and Y = x̂·gamma + beta
-	Gradient func(c *RowArgs[T]) // sets Y to dx; Dgamma += Σdy·x̂, Dbeta += Σdy
+	forward, gradient func(c *RowArgs[T])
+}
+
+// Forward sets Mean, Rstd and Y = x̂·gamma + beta.
+func (k *RowKernels[T]) Forward(c *RowArgs[T]) {
+	k.forward(c)
+	c.forExtremes(extremeRow[T])
+}
+
+// Gradient sets Y to dx, and adds Σdy·x̂ to Dgamma and Σdy to Dbeta.
+func (k *RowKernels[T]) Gradient(c *RowArgs[T]) {
+	k.gradient(c)
+	c.forExtremes(extremeRowGrad[T])
 }
 
 // RowsAt returns the kernels of level l for T and rows of n elements.
@@ -46,13 +59,16 @@ var (
 	goRows64 = &RowKernels[float64]{goNormRows[float64], goNormRowsGrad[float64]}
 )
 
-// goNormRows is RowKernels.Forward.
+// goNormRows is RowKernels.forward.
 func goNormRows[T asm.Float](c *RowArgs[T]) {
 	n := float64(c.N)
 	for r := range c.Rows {
 		x, y := c.X[r*c.N:][:c.N], c.Y[r*c.N:][:c.N]
-		mean := reduce.Sum(x) / n
-		s, q := 0.0, 0.0
+		mean, s, q := float64(x[0]), 0.0, 0.0 // about the first element: exact for equal ones
+		for _, v := range x {
+			s += float64(v) - mean
+		}
+		mean, s = mean+s/n, 0
 		for _, v := range x {
 			d := float64(v) - mean
 			s += d
@@ -60,6 +76,10 @@ func goNormRows[T asm.Float](c *RowArgs[T]) {
 		}
 		c.Mean[r], c.Rstd[r] = T(mean+s/n), T(Rstd((q-s*s/n)/n, float64(c.Eps)))
 		m, scale := c.Mean[r], c.Rstd[r]
+		if !Regular(scale) {
+			c.Extremes++
+			continue
+		}
 		gamma, beta := c.Gamma[:c.N], c.Beta[:c.N]
 		for i, v := range x {
 			y[i] = (v-m)*scale*gamma[i] + beta[i]
@@ -67,13 +87,17 @@ func goNormRows[T asm.Float](c *RowArgs[T]) {
 	}
 }
 
-// goNormRowsGrad is RowKernels.Gradient.
+// goNormRowsGrad is RowKernels.gradient.
 func goNormRowsGrad[T asm.Float](c *RowArgs[T]) {
 	n := float64(c.N)
 	gamma, dgamma, dbeta := c.Gamma[:c.N], c.Dgamma[:c.N], c.Dbeta[:c.N]
 	for r := range c.Rows {
 		x, dy, dx := c.X[r*c.N:][:c.N], c.Dy[r*c.N:][:c.N], c.Y[r*c.N:][:c.N]
 		mean, rstd := c.Mean[r], c.Rstd[r]
+		if !Regular(rstd) {
+			c.Extremes++
+			continue
+		}
 		sum, dot := 0.0, 0.0
 		for i, d := range dy {
 			hat := (x[i] - mean) * rstd

@@ -14,7 +14,7 @@ func wideMoments32(c *PlaneArgs[float32])
 //go:noescape
 func wideProducts32(c *PlaneArgs[float32])
 
-// wideScale32 computes y = scale·x + shift, not below 0 where there is a rectifier.
+// wideScale32 computes y = scale·(x - mean) + shift, not below 0 where there is a rectifier.
 //
 //go:noescape
 func wideScale32(c *PlaneArgs[float32])
@@ -34,7 +34,7 @@ func wideColumnMoments32(c *PlaneArgs[float32])
 //go:noescape
 func wideColumnProducts32(c *PlaneArgs[float32])
 
-// wideColumnScale32 computes y = scale·x + shift of columns, not below 0 where there is a rectifier.
+// wideColumnScale32 computes y = scale·(x - mean) + shift of columns, not below 0 where there is a rectifier.
 //
 //go:noescape
 func wideColumnScale32(c *PlaneArgs[float32])
@@ -64,7 +64,7 @@ func wideMoments64(c *PlaneArgs[float64])
 //go:noescape
 func wideProducts64(c *PlaneArgs[float64])
 
-// wideScale64 computes y = scale·x + shift, not below 0 where there is a rectifier.
+// wideScale64 computes y = scale·(x - mean) + shift, not below 0 where there is a rectifier.
 //
 //go:noescape
 func wideScale64(c *PlaneArgs[float64])
@@ -84,7 +84,7 @@ func wideColumnMoments64(c *PlaneArgs[float64])
 //go:noescape
 func wideColumnProducts64(c *PlaneArgs[float64])
 
-// wideColumnScale64 computes y = scale·x + shift of columns, not below 0 where there is a rectifier.
+// wideColumnScale64 computes y = scale·(x - mean) + shift of columns, not below 0 where there is a rectifier.
 //
 //go:noescape
 func wideColumnScale64(c *PlaneArgs[float64])
@@ -114,7 +114,7 @@ func moments32(c *PlaneArgs[float32])
 //go:noescape
 func products32(c *PlaneArgs[float32])
 
-// scale32 computes y = scale·x + shift, not below 0 where there is a rectifier.
+// scale32 computes y = scale·(x - mean) + shift, not below 0 where there is a rectifier.
 //
 //go:noescape
 func scale32(c *PlaneArgs[float32])
@@ -134,7 +134,7 @@ func columnMoments32(c *PlaneArgs[float32])
 //go:noescape
 func columnProducts32(c *PlaneArgs[float32])
 
-// columnScale32 computes y = scale·x + shift of columns, not below 0 where there is a rectifier.
+// columnScale32 computes y = scale·(x - mean) + shift of columns, not below 0 where there is a rectifier.
 //
 //go:noescape
 func columnScale32(c *PlaneArgs[float32])
@@ -164,7 +164,7 @@ func moments64(c *PlaneArgs[float64])
 //go:noescape
 func products64(c *PlaneArgs[float64])
 
-// scale64 computes y = scale·x + shift, not below 0 where there is a rectifier.
+// scale64 computes y = scale·(x - mean) + shift, not below 0 where there is a rectifier.
 //
 //go:noescape
 func scale64(c *PlaneArgs[float64])
@@ -184,7 +184,7 @@ func columnMoments64(c *PlaneArgs[float64])
 //go:noescape
 func columnProducts64(c *PlaneArgs[float64])
 
-// columnScale64 computes y = scale·x + shift of columns, not below 0 where there is a rectifier.
+// columnScale64 computes y = scale·(x - mean) + shift of columns, not below 0 where there is a rectifier.
 //
 //go:noescape
 func columnScale64(c *PlaneArgs[float64])
