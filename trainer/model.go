@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
 // modelCalls is held while a model function runs: Gorgonia counts groups of nodes in a package
@@ -24,9 +25,17 @@ func callModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err e
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("model function, batch %d: panic: %v: %w", rows, r, ErrModel)
+			// A layer with an error returns a nil node, on which Gorgonia's functions panic.
+			if cause := layers.Failed(g); cause != nil {
+				err = fmt.Errorf("model function, batch %d: %w: %w", rows, ErrModel, cause)
+			}
 		}
 	}()
-	if m, err = model(g, rows); err != nil {
+	m, err = model(g, rows)
+	if cause := layers.Failed(g); cause != nil && !errors.Is(err, cause) {
+		err = errors.Join(cause, err)
+	}
+	if err != nil {
 		return m, fmt.Errorf("model function, batch %d: %w", rows, err)
 	}
 	if err := checkModel(m, g, rows); err != nil {

@@ -37,7 +37,7 @@ func (b *batchNorm) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if b.evaluate {
 		y := make([]float64, len(x[0].Data))
 		b.normalized(x, func(i, c int, normal, _ float64) { y[i] = x[1].Data[c]*normal + x[2].Data[c] })
-		return result(in[0], y, in[0].Shape()...), nil
+		return result(in[0].Dtype(), y, in[0].Shape()...), nil
 	}
 	out, err := kernels.Eval(b.op, b.attrs, x[:3])
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *batchNorm) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 			return nil, err
 		}
 	}
-	return result(in[0], out[0].Data, in[0].Shape()...), nil
+	return result(in[0].Dtype(), out[0].Data, in[0].Shape()...), nil
 }
 
 // update moves a running statistic towards that of the batch.

@@ -25,7 +25,7 @@ func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Nod
 		n.fail(fmt.Errorf("%s: rate %v must be in [0, 1): %w", layer, rate, kernels.ErrAttrs))
 		return nil
 	}
-	op := &dropout{kernel: n.kernel(kernels.Dropout, kernels.DropoutAttrs{Rate: rate, Layer: kernels.LayerKey(name)}, x.Dims(), x)}
+	op := &dropout{kernel: n.kernel(kernels.Dropout, kernels.DropoutAttrs{Rate: rate, Layer: kernels.LayerKey(name)}, 0, x.Dims(), x.Dtype(), x)}
 	y, err := gorgonia.ApplyOp(op, x)
 	return n.keep(layer, name, y, err)
 }
@@ -57,7 +57,7 @@ func (d *dropout) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result(in[0], y, in[0].Shape()...), nil
+	return result(in[0].Dtype(), y, in[0].Shape()...), nil
 }
 
 // drop applies the mask of the latest step.

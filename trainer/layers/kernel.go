@@ -13,27 +13,29 @@ import (
 )
 
 // kernel is an operation of package kernels as a node of a Gorgonia graph. The compiler uses the
-// operation itself; Gorgonia's own machines run its reference implementation in float64. The value
-// of the node is output 0.
+// operation itself; Gorgonia's own machines run its reference implementation in float64.
 type kernel struct {
 	base
-	op    *kernels.Op
-	attrs any
-	types []arena.DType // types of the operands
+	op     *kernels.Op
+	attrs  any
+	output int           // the output of op that is the value of the node
+	types  []arena.DType // types of the operands
+	of     tensor.Dtype  // type of the value's elements
 }
 
-// Kernel returns the operation and its attributes. The operands are the children of the node.
-func (k *kernel) Kernel() (op *kernels.Op, attrs any) { return k.op, k.attrs }
+// Kernel returns the operation, its attributes, and the number of the output that is the node's
+// value. The operands are the children of the node.
+func (k *kernel) Kernel() (op *kernels.Op, attrs any, output int) { return k.op, k.attrs, k.output }
 
-// kernel returns the op of a node with the given children, whose result has dims dimensions. It
-// does not check shapes.
-func (n *Net) kernel(op *kernels.Op, attrs any, dims int, children ...*gorgonia.Node) kernel {
-	k := kernel{base: base{id: n.id(), name: op.Name}, op: op, attrs: attrs}
+// kernel returns the op of a node with the given children, whose value is an output of op with a
+// number of dimensions and a type. It does not check shapes.
+func (n *Net) kernel(op *kernels.Op, attrs any, output, dims int, of tensor.Dtype, children ...*gorgonia.Node) kernel {
+	k := kernel{base: base{id: n.id(len(children)), name: op.Name}, op: op, attrs: attrs, output: output, of: of}
 	for _, c := range children {
 		k.types = append(k.types, storage[c.Dtype()])
 		k.signature = append(k.signature, c.Type())
 	}
-	k.signature = append(k.signature, typeOf(dims, children[0].Dtype()))
+	k.signature = append(k.signature, typeOf(dims, of))
 	return k
 }
 
@@ -48,6 +50,12 @@ func typeOf(dims int, of tensor.Dtype) hm.Type {
 // apply adds a node called name that computes op. If the shapes do not fit, it records the error of
 // op.Infer.
 func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*gorgonia.Node) *gorgonia.Node {
+	return n.applyOutput(layer, name, op, attrs, 0, children...)
+}
+
+// applyOutput adds a node called name that computes an output of op. If the shapes do not fit, it
+// records the error of op.Infer.
+func (n *Net) applyOutput(layer, name string, op *kernels.Op, attrs any, output int, children ...*gorgonia.Node) *gorgonia.Node {
 	if n.err != nil {
 		return nil
 	}
@@ -57,15 +65,37 @@ func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*
 	}
 	out, err := op.Infer(attrs, in)
 	if err == nil {
-		err = out[0].Check()
+		err = out[output].Check()
 	}
 	if err != nil {
 		n.fail(fmt.Errorf("%s over input %s: %w", layer, shapeString(children[0].Shape()), err))
 		return nil
 	}
-	k := n.kernel(op, attrs, len(out[0].Shape), children...)
-	y, err := gorgonia.ApplyOp(&k, children...)
-	return n.keep(layer, name, y, err)
+	y := out[output]
+	k := n.kernel(op, attrs, output, len(y.Shape), elementType(y.Type, children), children...)
+	node, err := gorgonia.ApplyOp(&k, children...)
+	return n.keep(layer, name, node, err)
+}
+
+// elementType returns Gorgonia's type of elements that are stored as t: that of a node of the list
+// if one is stored so.
+func elementType(t arena.DType, like []*gorgonia.Node) tensor.Dtype {
+	for _, x := range like {
+		if storage[x.Dtype()] == t {
+			return x.Dtype()
+		}
+	}
+	switch t {
+	case arena.Float32:
+		return tensor.Float32
+	case arena.Float64:
+		return tensor.Float64
+	case arena.Int32:
+		return tensor.Int32
+	case arena.Uint8:
+		return tensor.Uint8
+	}
+	return tensor.Int
 }
 
 // storage maps Gorgonia's types of elements to storage types.
@@ -91,7 +121,7 @@ func (k *kernel) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tensor.Shape(out[0].Shape), nil
+	return tensor.Shape(out[k.output].Shape), nil
 }
 
 // operands returns the values of the operands in float64.
@@ -139,14 +169,15 @@ func (k *kernel) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result(in[0], y[0].Data, y[0].Shape...), nil
+	return result(k.of, y[k.output].Data, y[k.output].Shape...), nil
 }
 
-// DiffWRT reports a gradient for each float operand, if the operation has a gradient.
+// DiffWRT reports a gradient for each float operand, if the operation has a gradient and the value
+// of the node is of a float type.
 func (k *kernel) DiffWRT(int) []bool {
 	d := make([]bool, len(k.types))
 	for i, t := range k.types {
-		d[i] = k.op.Grad != nil && t.Float()
+		d[i] = k.op.Grad != nil && t.Float() && storage[k.of].Float()
 	}
 	return d
 }
@@ -166,7 +197,7 @@ func (k *kernel) gradients(in gorgonia.Nodes, dy *gorgonia.Node, wanted []bool, 
 			continue
 		}
 		op := &kernelGrad{kernel: k, wrt: i, f: f}
-		op.base = base{k.id, fmt.Sprintf("%sGrad%d", k.name, i), slices.Concat(k.signature[:len(in)], []hm.Type{dy.Type(), in[i].Type()})}
+		op.base = base{k.id + 1 + uint32(i), fmt.Sprintf("%sGrad%d", k.name, i), slices.Concat(k.signature[:len(in)], []hm.Type{dy.Type(), in[i].Type()})}
 		var err error
 		if out[i], err = gorgonia.ApplyOp(op, append(slices.Clone(in), dy)...); err != nil {
 			return nil, err
@@ -196,8 +227,8 @@ func (k *kernel) gradient(x []kernels.Tensor, dy kernels.Tensor, wrt int) (d []f
 	for i := range douts {
 		douts[i] = kernels.None
 	}
-	dy.Shape = g.Spec(node.Out[0]).Shape // Gorgonia does not distinguish a vector from a matrix of one column
-	douts[0] = g.Input(dy)
+	dy.Shape = g.Spec(node.Out[k.output]).Shape // Gorgonia does not distinguish a vector from a matrix of one column
+	douts[k.output] = g.Input(dy)
 	v := k.op.Grad(g, node, douts)[wrt]
 	if v == kernels.None {
 		return make([]float64, len(x[wrt].Data)), nil
@@ -241,5 +272,5 @@ func (k *kernelGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result(in[k.wrt], d, in[k.wrt].Shape()...), nil
+	return result(in[k.wrt].Dtype(), d, in[k.wrt].Shape()...), nil
 }

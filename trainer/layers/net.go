@@ -24,7 +24,8 @@ type Net struct {
 	inputs     gorgonia.Nodes
 	params     []Param
 	statistics []Param
-	lastID     uint64 // id of the latest operation of this package
+	lastID     uint32 // last number of an operation of this package, among the nodes of g with ids below nextNode
+	nextNode   int64
 	err        error
 }
 
@@ -168,11 +169,27 @@ func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node
 	return gorgonia.NewTensor(n.g, t, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name))
 }
 
-// id returns a new number for an operation of this net. It is part of the hash, because Gorgonia
-// merges nodes whose operations have equal hashes.
-func (n *Net) id() uint64 {
-	n.lastID++
-	return n.lastID
+// id reserves the numbers of an operation and of the gradients of its operands, and returns the
+// first.
+func (n *Net) id(operands int) uint32 {
+	n.findIDs()
+	first := n.lastID + 1
+	n.lastID += 1 + uint32(operands)
+	return first
+}
+
+// findIDs updates lastID by the nodes that were added since: other nets may add to the graph, too.
+func (n *Net) findIDs() {
+	nodes := n.g.AllNodes()
+	// Gorgonia appends nodes with increasing ids, and removes some.
+	for i := len(nodes) - 1; i >= 0 && nodes[i].ID() >= n.nextNode; i-- {
+		if op, ok := nodes[i].Op().(interface{ lastID() uint32 }); ok {
+			n.lastID = max(n.lastID, op.lastID())
+		}
+	}
+	if len(nodes) > 0 {
+		n.nextNode = max(n.nextNode, nodes[len(nodes)-1].ID()+1)
+	}
 }
 
 // keep names x, the node of a Gorgonia call, or records the error of the call.
@@ -244,10 +261,13 @@ func (n *Net) activated(y *gorgonia.Node, name string, act Activation) *gorgonia
 	return y
 }
 
-// fail records the first error.
+// fail records the first error, in the graph too.
 func (n *Net) fail(err error) {
-	if n.err == nil {
-		n.err = err
+	if n.err != nil {
+		return
+	}
+	if n.err = err; n.g != nil {
+		n.mark()
 	}
 }
 

@@ -73,7 +73,7 @@ func (n *Net) BatchNorm(x *gorgonia.Node, name string, act Activation) *gorgonia
 		return nil
 	}
 	attrs := kernels.BatchNormAttrs{Eps: epsilon, Momentum: statisticMomentum}
-	op := &batchNorm{kernel: n.kernel(kernels.BatchNorm, attrs, x.Dims(), x, gamma, beta, mean, variance)}
+	op := &batchNorm{kernel: n.kernel(kernels.BatchNorm, attrs, 0, x.Dims(), x.Dtype(), x, gamma, beta, mean, variance)}
 	y, err := gorgonia.ApplyOp(op, x, gamma, beta, mean, variance)
 	return n.activated(n.keep(layer, name+"/out", y, err), name, act)
 }

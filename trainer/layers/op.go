@@ -3,7 +3,6 @@ package layers
 import (
 	"fmt"
 	"hash"
-	"hash/fnv"
 
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
@@ -11,8 +10,13 @@ import (
 )
 
 // base implements the methods that the operations of this package share.
+//
+// Gorgonia makes one node of two that have equal hashes if their operations have equal hashes, too.
+// The hash of an operation here is its number.
+//
+// Invariant: no two operations of this package in one graph have the same number.
 type base struct {
-	id        uint64 // unique in its graph; part of the hash, because Gorgonia merges nodes with equal hashes
+	id        uint32 // the operation's number, from 1
 	name      string
 	signature []hm.Type // types of the operands, then of the result
 }
@@ -25,11 +29,12 @@ func (*base) OverwritesInput() int    { return -1 }
 func (b *base) WriteHash(h hash.Hash) { fmt.Fprintf(h, "evenkeel/layers.%s #%d", b.name, b.id) }
 func (b *base) String() string        { return b.name }
 
-func (b *base) Hashcode() uint32 {
-	h := fnv.New32a()
-	b.WriteHash(h)
-	return h.Sum32()
-}
+// Hashcode returns the number of the operation.
+func (b *base) Hashcode() uint32 { return b.id }
+
+// lastID returns the last number that belongs to the operation: its own, or that of the gradient of
+// its last operand.
+func (b *base) lastID() uint32 { return b.id + uint32(b.Arity()) }
 
 // InferShape returns the shape of the first operand.
 func (b *base) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
@@ -91,6 +96,14 @@ func ints(v gorgonia.Value) ([]int, error) {
 		return convert(d), nil
 	case []uint8:
 		return convert(d), nil
+	case int:
+		return []int{d}, nil
+	case int64:
+		return []int{int(d)}, nil
+	case int32:
+		return []int{int(d)}, nil
+	case uint8:
+		return []int{int(d)}, nil
 	}
 	return nil, fmt.Errorf("operand of type %s is not an integer: %w", typeString(v.Dtype()), ErrShape)
 }
@@ -113,14 +126,36 @@ func convert[T int64 | int32 | uint8](d []T) []int {
 	return out
 }
 
-// result returns a tensor of d in the type of like.
-func result(like gorgonia.Value, d []float64, shape ...int) gorgonia.Value {
-	if like.Dtype() == tensor.Float64 {
-		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(d))
+// result returns a value with elements d, of type t: a scalar if shape is empty, else a tensor.
+func result(t tensor.Dtype, d []float64, shape ...int) gorgonia.Value {
+	switch t {
+	case tensor.Float64:
+		return newValue(d, shape, gorgonia.NewF64)
+	case tensor.Float32:
+		return newValue(narrow[float32](d), shape, gorgonia.NewF32)
+	case tensor.Int64:
+		return newValue(narrow[int64](d), shape, gorgonia.NewI64)
+	case tensor.Int32:
+		return newValue(narrow[int32](d), shape, gorgonia.NewI32)
+	case tensor.Uint8:
+		return newValue(narrow[uint8](d), shape, gorgonia.NewU8)
 	}
-	narrow := make([]float32, len(d))
+	return newValue(narrow[int](d), shape, gorgonia.NewI)
+}
+
+// newValue returns a value over d: a scalar if shape is empty, else a tensor.
+func newValue[T any, S gorgonia.Value](d []T, shape []int, scalar func(T) S) gorgonia.Value {
+	if len(shape) == 0 {
+		return scalar(d[0])
+	}
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(d))
+}
+
+// narrow converts from float64.
+func narrow[T float32 | int | int64 | int32 | uint8](d []float64) []T {
+	out := make([]T, len(d))
 	for i, v := range d {
-		narrow[i] = float32(v)
+		out[i] = T(v)
 	}
-	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(narrow))
+	return out
 }

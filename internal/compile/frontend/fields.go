@@ -136,8 +136,11 @@ func sliceOf(op gorgonia.Op) (s tensor.Slice, ok bool) {
 	return sl.IsSlice(), true
 }
 
-// valueOf returns the value of a constant op, nil for other ops.
+// valueOf returns the value of a constant op, of Gorgonia or of package layers, nil for other ops.
 func valueOf(op gorgonia.Op) gorgonia.Value {
+	if c, ok := op.(interface{ Constant() gorgonia.Value }); ok {
+		return c.Constant()
+	}
 	c, ok := op.(interface{ Value() gorgonia.Value })
 	if ok && strings.HasPrefix(fmt.Sprintf("%T", op), "gorgonia.constant") {
 		return c.Value()

@@ -20,6 +20,7 @@ func lowerings() map[string]lowering {
 		"gorgonia.Iop":                  lowerIdentity,
 		"gorgonia.constantScalar":       lowerConstant,
 		"gorgonia.constantTensor":       lowerConstant,
+		"*layers.constantOp":            lowerConstant,
 		"gorgonia.sizeOp":               lowerSize,
 		"gorgonia.elemBinOp":            lowerBinary,
 		"gorgonia.elemUnaryOp":          lowerUnary,
@@ -70,6 +71,9 @@ func (r *reader) lowerOp(n *gorgonia.Node) (*rule, error) {
 	// Before the table: arithmetic on constants needs no instruction of its own.
 	if x, ok := r.evalScalar(n); ok {
 		return r.constantRule(n, x)
+	}
+	if f, ok := n.Op().(interface{ Failure() error }); ok {
+		return nil, f.Failure()
 	}
 	if k, ok := n.Op().(kernelOp); ok {
 		return lowerKernel(r, n, k)

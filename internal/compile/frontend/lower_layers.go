@@ -10,18 +10,19 @@ import (
 
 // Ops of package layers, for layers that Gorgonia lacks or computes wrongly.
 
-// kernelOp is an op of package layers, which names the operation that computes it. The node has the
+// kernelOp is an op of package layers, which names the operation that computes it, and the output of
+// the operation that is the node's value. The node has the
 // operands of the operation, with two exceptions:
 //
 //	batchNorm  also has the running mean and variance: x, gamma, beta, mean, variance
 //	dropout    lacks the controls vector: x
 type kernelOp interface {
-	Kernel() (op *kernels.Op, attrs any)
+	Kernel() (op *kernels.Op, attrs any, output int)
 }
 
 // lowerKernel lowers an op of package layers.
 func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
-	op, attrs := k.Kernel()
+	op, attrs, output := k.Kernel()
 	in := children(n)
 	if op == kernels.Gather && len(in) == 2 {
 		return r.gather(n), nil
@@ -45,5 +46,5 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 			return r.batchNorm(n, a, v[0], v[1], v[2], s)
 		}}, nil
 	}
-	return r.applyRule(op, attrs, in...), nil
+	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) { return r.ApplyAll(op, attrs, v...)[output], nil }}, nil
 }

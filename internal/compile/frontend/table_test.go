@@ -66,6 +66,13 @@ func fromLayers() []recipe {
 			net := layers.New(d.Graph)
 			return d.Must(layers.Erf(net, d.In(d.Dim(), d.Wide()), "erf"), net.Err())
 		}, kernels.Erf},
+		{"layers: constant", func(d *graphtest.Draft) *gorgonia.Node {
+			net := layers.New(d.Graph)
+			net.Type = d.Type
+			rows, columns := d.Dim(), d.Wide()
+			c := net.Constant(d.Tensor(d.Normal, rows, columns), "")
+			return d.Must(net.Concat(gorgonia.Nodes{d.In(2, columns), c}, "", 0), net.Err())
+		}, kernels.Concat},
 		{"layers: cross entropy", func(d *graphtest.Draft) *gorgonia.Node {
 			net, logits, labels, _ := classified(d)
 			return d.Must(net.CrossEntropy(logits, labels, "rows"), net.Err())

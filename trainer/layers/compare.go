@@ -1,0 +1,49 @@
+package layers
+
+import (
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Comparisons of floats give 1 where they hold and 0 elsewhere, in the operands' type. Shapes broadcast
+// as in NumPy. Their gradient is 0. If an operand is NaN, NotEqual gives 1 and the others 0. Integers
+// are compared after Cast. A name may be empty.
+
+// Less adds a < b.
+func (n *Net) Less(a, b *gorgonia.Node, name string) *gorgonia.Node {
+	return n.compare("less", kernels.Less, a, b, name)
+}
+
+// LessEqual adds a ≤ b.
+func (n *Net) LessEqual(a, b *gorgonia.Node, name string) *gorgonia.Node {
+	return n.compare("less or equal", kernels.LessEqual, a, b, name)
+}
+
+// Greater adds a > b.
+func (n *Net) Greater(a, b *gorgonia.Node, name string) *gorgonia.Node {
+	return n.compare("greater", kernels.Greater, a, b, name)
+}
+
+// GreaterEqual adds a ≥ b.
+func (n *Net) GreaterEqual(a, b *gorgonia.Node, name string) *gorgonia.Node {
+	return n.compare("greater or equal", kernels.GreaterEqual, a, b, name)
+}
+
+// Equal adds a = b.
+func (n *Net) Equal(a, b *gorgonia.Node, name string) *gorgonia.Node {
+	return n.compare("equal", kernels.Equal, a, b, name)
+}
+
+// NotEqual adds a ≠ b.
+func (n *Net) NotEqual(a, b *gorgonia.Node, name string) *gorgonia.Node {
+	return n.compare("not equal", kernels.NotEqual, a, b, name)
+}
+
+// compare adds a comparison.
+func (n *Net) compare(what string, op *kernels.Op, a, b *gorgonia.Node, name string) *gorgonia.Node {
+	if !n.floats(operation(what, name, a), a, b) {
+		return nil
+	}
+	return n.operate(what, name, op, nil, a, b)
+}

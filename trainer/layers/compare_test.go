@@ -1,0 +1,38 @@
+package layers_test
+
+import (
+	"math/rand/v2"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/trainer/layers"
+)
+
+func compareCases() []opCase {
+	compare := func(name string, add func(n *layers.Net, a, b *gorgonia.Node, name string) *gorgonia.Node, holds func(a, b float64) bool) opCase {
+		return opCase{name: name, in: [][]int{{2, 3}, {3}}, shape: []int{2, 3}, flat: true,
+			fill: func(r *rand.Rand, d []float64) {
+				for i := range d {
+					d[i] = float64(r.IntN(3))
+				}
+			},
+			build: func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node { return add(n, x[0], x[1], "") },
+			want: func(x [][]float64) []float64 {
+				y := make([]float64, 6)
+				for i := range y {
+					if holds(x[0][i], x[1][i%3]) {
+						y[i] = 1
+					}
+				}
+				return y
+			}}
+	}
+	return []opCase{
+		compare("less", (*layers.Net).Less, func(a, b float64) bool { return a < b }),
+		compare("less or equal", (*layers.Net).LessEqual, func(a, b float64) bool { return a <= b }),
+		compare("greater", (*layers.Net).Greater, func(a, b float64) bool { return a > b }),
+		compare("greater or equal", (*layers.Net).GreaterEqual, func(a, b float64) bool { return a >= b }),
+		compare("equal", (*layers.Net).Equal, func(a, b float64) bool { return a == b }),
+		compare("not equal", (*layers.Net).NotEqual, func(a, b float64) bool { return a != b }),
+	}
+}
