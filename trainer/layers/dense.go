@@ -86,23 +86,6 @@ func LeakyReLU(slope float64) Activation {
 	}
 }
 
-// Erf is the error function, 2/√π ∫ exp(-t²) dt from 0 to x, as an activation. x·(1 + erf(x/√2))/2
-// is GELU.
-func Erf(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-	layer := fmt.Sprintf("erf %q", name)
-	if !n.ready(layer, x) {
-		return nil
-	}
-	return n.apply(layer, name, kernels.Erf, nil, x)
-}
-
-// Softmax adds exp(x)/Σexp(x) over the last axis. A classifier needs none: its loss contains it.
-func (n *Net) Softmax(x *gorgonia.Node, name string) *gorgonia.Node {
-	return n.activate("softmax", x, name, func(x *gorgonia.Node) (*gorgonia.Node, error) {
-		return gorgonia.SoftMax(x, x.Dims()-1)
-	})
-}
-
 // activate adds an activation of Gorgonia.
 func (n *Net) activate(what string, x *gorgonia.Node, name string, f func(*gorgonia.Node) (*gorgonia.Node, error)) *gorgonia.Node {
 	layer := fmt.Sprintf("%s %q", what, name)

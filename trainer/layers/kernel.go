@@ -106,6 +106,19 @@ var storage = map[tensor.Dtype]arena.DType{
 
 // InferShape returns the shape of the operation's result.
 func (k *kernel) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	specs, err := k.specs(in)
+	if err != nil {
+		return nil, err
+	}
+	out, err := k.op.Infer(k.attrs, specs)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Shape(out[k.output].Shape), nil
+}
+
+// specs returns the specs of operands of the given shapes.
+func (k *kernel) specs(in []gorgonia.DimSizer) ([]kernels.Spec, error) {
 	if len(in) != len(k.types) {
 		return nil, fmt.Errorf("%v: %d operands, needs %d: %w", k, len(in), len(k.types), ErrShape)
 	}
@@ -117,11 +130,7 @@ func (k *kernel) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 		}
 		specs[i] = kernels.Spec{Type: k.types[i], Shape: kernels.Shape(s)}
 	}
-	out, err := k.op.Infer(k.attrs, specs)
-	if err != nil {
-		return nil, err
-	}
-	return tensor.Shape(out[k.output].Shape), nil
+	return specs, nil
 }
 
 // operands returns the values of the operands in float64.
