@@ -43,6 +43,19 @@ func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
 		{"nil function", nil, trainer.ErrModel, "model function"},
 		{"panic", func(*gorgonia.ExprGraph, int) (trainer.Model, error) { panic("oops") }, trainer.ErrModel, "oops"},
 		{"error", func(*gorgonia.ExprGraph, int) (trainer.Model, error) { return trainer.Model{}, own }, own, "batch 4"},
+		{"nil node of a bad layer", func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.New(g)
+			x := net.Input("x", batch, 4)
+			h := net.Slice(x, "half", layers.Range{Axis: 1, Start: 2, End: 5})
+			return net.Classifier(x, gorgonia.Must(gorgonia.Add(h, x)))
+		}, layers.ErrShape, `slice "half"`},
+		{"error after that of a bad layer", func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			layers.New(g).Input("x", batch, 0)
+			return trainer.Model{}, own
+		}, layers.ErrShape, `input "x"`},
+		{"error of a layer that is ignored", changed(func(g *gorgonia.ExprGraph, _ *trainer.Model, batch int) {
+			layers.New(g).Input("more", batch, 0)
+		}), layers.ErrShape, `input "more"`},
 		{"nothing", func(*gorgonia.ExprGraph, int) (trainer.Model, error) { return trainer.Model{}, nil }, trainer.ErrModel, "loss"},
 		{"no loss", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Loss = nil }), trainer.ErrModel, "loss"},
 		{"loss that is a vector", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Loss = m.Correct }), kernels.ErrShape, "correct"},

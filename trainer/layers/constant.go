@@ -145,7 +145,9 @@ func (c *constantOp) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) {
 }
 
 // Do returns a copy of the value: Gorgonia's machines compute in place.
-func (c *constantOp) Do(...gorgonia.Value) (gorgonia.Value, error) { return gorgonia.CloneValue(c.value) }
+func (c *constantOp) Do(...gorgonia.Value) (gorgonia.Value, error) {
+	return gorgonia.CloneValue(c.value)
+}
 
 // DiffWRT reports that there are no operands.
 func (*constantOp) DiffWRT(int) []bool { return nil }

@@ -1,7 +1,6 @@
 package layers
 
 import (
-
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"

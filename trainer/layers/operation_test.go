@@ -22,6 +22,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
+	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
 // opCase is an operation over parameters, and what it computes, in plain Go.
@@ -171,42 +172,60 @@ func within(got, want []float64, tol float64) bool {
 	return slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || math.Abs(a-b) <= tol*max(1, math.Abs(b)) })
 }
 
-func TestOperationsAndTheirGradientsAreThoseOfPlainGoOnATapeMachine(t *testing.T) {
-	for _, dt := range types {
-		for _, s := range samples(seed.Rand(t, 21), dt, opCases()) {
-			t.Run(fmt.Sprint(s.name, " ", dt), func(t *testing.T) {
-				n := layers.New(gorgonia.NewGraph())
-				n.Type = dt
-				y, loss := s.graph(n)
-				if !slices.Equal(y.Shape(), s.shape) {
-					t.Fatalf("shape %v, want %v", y.Shape(), s.shape)
-				}
-				var read gorgonia.Value
-				gorgonia.Read(y, &read)
-				var params gorgonia.Nodes
-				for _, p := range n.Params() {
-					params = append(params, p.Node)
-				}
-				grads, err := gorgonia.Grad(loss, params...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := n.Values(1); err != nil {
-					t.Fatal(err)
-				}
-				run(t, loss.Graph())
-				var got [][]float64
-				for k, x := range s.x {
-					d := slices.Clone(x)
-					for i, g := range numbers(t, grads[k].Value()) {
-						d[i] -= g
-					}
-					got = append(got, d)
-				}
-				s.check(t, dt, numbers(t, read), got)
-			})
+// Gorgonia's machine, and ours for programs around a graph.
+func TestOperationsAndTheirGradientsAreThoseOfPlainGoOnBothMachines(t *testing.T) {
+	dev := cputest.OpenChecked(t, cpu.Options{Threads: 1})
+	machines := map[string]func(g *gorgonia.ExprGraph) (gorgonia.VM, error){
+		"tape machine": func(g *gorgonia.ExprGraph) (gorgonia.VM, error) { return gorgonia.NewTapeMachine(g), nil },
+		"vm":           func(g *gorgonia.ExprGraph) (gorgonia.VM, error) { return vm.New(g, vm.Options{Device: dev}) },
+	}
+	for name, machine := range machines {
+		for _, dt := range types {
+			for _, s := range samples(seed.Rand(t, 21), dt, opCases()) {
+				t.Run(fmt.Sprint(s.name, " ", dt, " ", name), func(t *testing.T) { s.onMachine(t, dt, machine) })
+			}
 		}
 	}
+}
+
+// onMachine checks a case with gradients by gorgonia.Grad.
+func (s *sample) onMachine(t *testing.T, dt tensor.Dtype, machine func(g *gorgonia.ExprGraph) (gorgonia.VM, error)) {
+	n := layers.New(gorgonia.NewGraph())
+	n.Type = dt
+	y, loss := s.graph(n)
+	if !slices.Equal(y.Shape(), s.shape) {
+		t.Fatalf("shape %v, want %v", y.Shape(), s.shape)
+	}
+	var read gorgonia.Value
+	gorgonia.Read(y, &read)
+	var params gorgonia.Nodes
+	for _, p := range n.Params() {
+		params = append(params, p.Node)
+	}
+	grads, err := gorgonia.Grad(loss, params...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Values(1); err != nil {
+		t.Fatal(err)
+	}
+	m, err := machine(loss.Graph())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := m.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+	var got [][]float64
+	for k, x := range s.x {
+		d := slices.Clone(x)
+		for i, g := range numbers(t, grads[k].Value()) {
+			d[i] -= g
+		}
+		got = append(got, d)
+	}
+	s.check(t, dt, numbers(t, read), got)
 }
 
 // One graph has all cases, so that no two of them are merged either.

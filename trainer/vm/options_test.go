@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
@@ -35,6 +36,10 @@ func TestNewReportsWhatAMachineCannotRun(t *testing.T) {
 			return d.g, vm.Options{Device: dev, Bind: gorgonia.Nodes{x}}
 		}, []string{"lonely", "gorgonia.Grad"}},
 		{"no device", func(d *builder) (*gorgonia.ExprGraph, vm.Options) { return d.g, vm.Options{} }, []string{"cpu.Open"}},
+		{"a layer with an error", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
+			layers.New(d.g).Reshape(d.param("x", 3), "pairs", 2, -1)
+			return d.g, vm.Options{Device: dev}
+		}, []string{`reshape "pairs"`, "(2, -1)"}},
 		{"no graph", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
 			return nil, vm.Options{Device: dev}
 		}, []string{"no graph"}},
