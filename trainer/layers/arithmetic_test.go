@@ -38,20 +38,29 @@ func paired(f func(a, b float64) float64) func(x [][]float64) []float64 {
 	}
 }
 
+// binaryFunction is a function of two elements in plain Go.
+type binaryFunction struct {
+	name string
+	code string // name of the method
+	op   func(n *layers.Net, a, b *gorgonia.Node, name string) *gorgonia.Node
+	f    func(a, b float64) float64
+}
+
+// binaryFunctions lists the arithmetic of package layers.
+func binaryFunctions() []binaryFunction {
+	return []binaryFunction{
+		{"add", "Add", (*layers.Net).Add, func(a, b float64) float64 { return a + b }},
+		{"sub", "Sub", (*layers.Net).Sub, func(a, b float64) float64 { return a - b }},
+		{"mul", "Mul", (*layers.Net).Mul, func(a, b float64) float64 { return a * b }},
+		{"div", "Div", (*layers.Net).Div, func(a, b float64) float64 { return a / b }},
+		{"pow", "Pow", (*layers.Net).Pow, math.Pow},
+		{"maximum", "Maximum", (*layers.Net).Maximum, func(a, b float64) float64 { return max(a, b) }},
+		{"minimum", "Minimum", (*layers.Net).Minimum, func(a, b float64) float64 { return min(a, b) }},
+	}
+}
+
 func arithmeticCases() (cases []opCase) {
-	for _, c := range []struct {
-		name string
-		op   func(n *layers.Net, a, b *gorgonia.Node, name string) *gorgonia.Node
-		f    func(a, b float64) float64
-	}{
-		{"add", (*layers.Net).Add, func(a, b float64) float64 { return a + b }},
-		{"sub", (*layers.Net).Sub, func(a, b float64) float64 { return a - b }},
-		{"mul", (*layers.Net).Mul, func(a, b float64) float64 { return a * b }},
-		{"div", (*layers.Net).Div, func(a, b float64) float64 { return a / b }},
-		{"pow", (*layers.Net).Pow, math.Pow},
-		{"maximum", (*layers.Net).Maximum, func(a, b float64) float64 { return max(a, b) }},
-		{"minimum", (*layers.Net).Minimum, func(a, b float64) float64 { return min(a, b) }},
-	} {
+	for _, c := range binaryFunctions() {
 		build := func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node { return c.op(n, x[0], x[1], "") }
 		swapped := func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node { return c.op(n, x[1], x[0], c.name) }
 		scalar := func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node { return c.op(n, x[0], n.Reshape(x[1], ""), "") }

@@ -13,6 +13,7 @@ import (
 // reduction is a function of some elements in plain Go.
 type reduction struct {
 	name string
+	code string // name of the method
 	op   func(n *layers.Net, x *gorgonia.Node, name string, r layers.Reduce) *gorgonia.Node
 	f    func(x []float64) float64
 	fill func(r *rand.Rand, data []float64) // nil: standard normal
@@ -30,32 +31,32 @@ func meanOf(x []float64) float64 { return sumOf(x) / float64(len(x)) }
 // reductions lists the reductions of package layers.
 func reductions() []reduction {
 	return []reduction{
-		{"sum", (*layers.Net).Sum, sumOf, nil},
-		{"mean", (*layers.Net).Mean, meanOf, nil},
-		{"max", (*layers.Net).Max, func(x []float64) float64 { return slices.Max(x) }, quarters},
-		{"min", (*layers.Net).Min, func(x []float64) float64 { return slices.Min(x) }, quarters},
-		{"variance", (*layers.Net).Variance, func(x []float64) float64 {
+		{"sum", "Sum", (*layers.Net).Sum, sumOf, nil},
+		{"mean", "Mean", (*layers.Net).Mean, meanOf, nil},
+		{"max", "Max", (*layers.Net).Max, func(x []float64) float64 { return slices.Max(x) }, quarters},
+		{"min", "Min", (*layers.Net).Min, func(x []float64) float64 { return slices.Min(x) }, quarters},
+		{"variance", "Variance", (*layers.Net).Variance, func(x []float64) float64 {
 			m, sum := meanOf(x), 0.0
 			for _, v := range x {
 				sum += (v - m) * (v - m)
 			}
 			return sum / float64(len(x))
 		}, nil},
-		{"norm", (*layers.Net).Norm, func(x []float64) float64 {
+		{"norm", "Norm", (*layers.Net).Norm, func(x []float64) float64 {
 			sum := 0.0
 			for _, v := range x {
 				sum += v * v
 			}
 			return math.Sqrt(sum)
 		}, nil},
-		{"logsumexp", (*layers.Net).LogSumExp, func(x []float64) float64 {
+		{"logsumexp", "LogSumExp", (*layers.Net).LogSumExp, func(x []float64) float64 {
 			sum := 0.0
 			for _, v := range x {
 				sum += math.Exp(v)
 			}
 			return math.Log(sum)
 		}, nil},
-		{"prod", (*layers.Net).Prod, func(x []float64) float64 {
+		{"prod", "Prod", (*layers.Net).Prod, func(x []float64) float64 {
 			p := 1.0
 			for _, v := range x {
 				p *= v
