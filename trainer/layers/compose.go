@@ -73,7 +73,8 @@ func (c *composed) Do(in ...gorgonia.Value) (v gorgonia.Value, err error) {
 	defer recoverShape(c.name, &err)
 	g := &kernels.Eager{}
 	y := g.Tensor(c.f(g, inputs(g, x)))
-	return result(c.of, y.Data, y.Shape...), nil
+	// y may be an operand itself, and Gorgonia computes in place.
+	return result(c.of, slices.Clone(y.Data), y.Shape...), nil
 }
 
 // DiffWRT reports a gradient for each operand: all are floats.

@@ -281,5 +281,6 @@ func (k *kernelGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result(in[k.wrt].Dtype(), d, in[k.wrt].Shape()...), nil
+	// d may be dy itself, and Gorgonia adds up gradients in place.
+	return result(in[k.wrt].Dtype(), slices.Clone(d), in[k.wrt].Shape()...), nil
 }
