@@ -7,7 +7,20 @@
 //	rows    [B, In]       Dense, BatchNorm, Softmax
 //	images  [B, C, H, W]  Conv, MaxPool, AvgPool, GlobalAvgPool, BatchNorm
 //	indices [B] or [B, T] Embedding
-//	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Erf
+//	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, and activations: ReLU, LeakyReLU, Sigmoid, Tanh,
+//	                      Erf, GELU, GELUTanh, SiLU, Softplus, ELU, HardSwish, Clamp
+//
+// Operations are layers without parameters, on values of any shape, whose names may be empty:
+//
+//	arithmetic   Add, Sub, Mul, Div, Pow, Maximum, Minimum; shapes broadcast as in NumPy
+//	elements     Exp, Expm1, Log, Log1p, Sqrt, Square, Abs, Neg, Reciprocal, Sin, Cos, Affine, Power
+//	reductions   Sum, Mean, Max, Min, Prod, Norm, LogSumExp, Variance, along any axes
+//	lines        Softmax, LogSoftmax, along any axis
+//	products     MatMul of matrices, vectors and batches; Einsum
+//
+// Gorgonia takes nodes for one whose hashes are equal, and its hashes ignore parts of some operations,
+// such as the high bits of a slice's bounds. Nodes of this package are never merged, so graphs that
+// need such operations use those above.
 //
 // Classifier, ClassifierOneHot, Regressor and Autoencoder add the loss and return a [Model]: the
 // nodes that are fed, learned and minimised. A trainer builds the model anew for each batch size.
