@@ -221,7 +221,7 @@ type grower struct {
 // Limits of values: beyond, rounding of float32 would grow to more than the tolerance.
 const (
 	largestValue = 40
-	mostElements = 60
+	mostElements = 200
 )
 
 // growGraph draws a graph of so many operations.
@@ -260,11 +260,14 @@ func (g *grower) add(s statement) bool {
 	return true
 }
 
-// shape draws a shape of up to 4 dimensions, some of them 1.
+// shape draws a shape of up to 4 dimensions, some of them 1, and a few longer than a vector register.
 func (g *grower) shape() []int {
 	s := make([]int, g.IntN(4)+1)
 	for i := range s {
 		s[i] = 1 + g.IntN(4)
+		if g.IntN(12) == 0 {
+			s[i] = 5 + g.IntN(30)
+		}
 	}
 	return s
 }
