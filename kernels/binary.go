@@ -22,8 +22,8 @@ var (
 
 	// The larger and the smaller of two elements: NaN where either is NaN, b where they are equal. Of
 	// equal elements, each gets half of the gradient.
-	Maximum = Register(binary("maximum", maximum, distinct))
-	Minimum = Register(binary("minimum", minimum, distinct))
+	Maximum = Register(binary("maximum", maximum, unequal))
+	Minimum = Register(binary("minimum", minimum, unequal))
 )
 
 // Comparisons.
@@ -105,9 +105,8 @@ func whole(r *rand.Rand, data []float64) {
 	}
 }
 
-// distinct has operands whose elements differ by a quarter or more, so that a small step exchanges
-// none.
-func distinct(r *rand.Rand, float arena.DType) Case {
+// unequal has operands whose elements differ by half or more, so that a small step exchanges none.
+func unequal(r *rand.Rand, float arena.DType) Case {
 	c := binaryCases()(r, float)
 	c.Fill = func(r *rand.Rand, k int, data []float64) {
 		for i := range data {

@@ -73,6 +73,13 @@ func indices(r *rand.Rand, data []float64, t arena.DType, n, wrong int) {
 	}
 }
 
+// distinct fills data with different numbers, at least 1/64 apart.
+func distinct(r *rand.Rand, data []float64) {
+	for i, p := range r.Perm(len(data)) {
+		data[i] = float64(p-len(data)/2) / 64
+	}
+}
+
 // awayFromZero moves values away from 0 by gap and keeps their signs.
 func awayFromZero(data []float64, gap float64) {
 	for i, v := range data {

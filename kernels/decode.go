@@ -16,7 +16,7 @@ type DecodeAttrs struct {
 //
 //	x [...] of any type → y [...] of type To
 //
-// y = Scale·x + Shift. It has no gradient: it applies to data, not to parameters.
+// y = Scale·x + Shift. Only floats have a gradient.
 var Decode = Register(&Op{
 	Name: "decode",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -46,6 +46,16 @@ var Decode = Register(&Op{
 		}
 	},
 })
+
+func init() {
+	Decode.Grad = func(g Graph, n Node, dy []Value) []Value {
+		t := g.Spec(n.In[0]).Type
+		if !t.Float() {
+			return []Value{None}
+		}
+		return []Value{g.Apply(Decode, DecodeAttrs{To: t, Scale: n.Attrs.(DecodeAttrs).Scale}, dy[0])}
+	}
+}
 
 func elemDecode(attrs any, x, _ float64) float64 {
 	a := attrs.(DecodeAttrs)

@@ -148,10 +148,6 @@ func reduceCases(r *rand.Rand, float arena.DType) Case {
 // maxCases have distinct values, so that a small step changes no maximum.
 func maxCases(r *rand.Rand, float arena.DType) Case {
 	c := reduceCases(r, float)
-	c.Fill = func(r *rand.Rand, _ int, data []float64) {
-		for i, p := range r.Perm(len(data)) {
-			data[i] = float64(p-len(data)/2) / 64
-		}
-	}
+	c.Fill = func(r *rand.Rand, _ int, data []float64) { distinct(r, data) }
 	return c
 }

@@ -45,8 +45,8 @@ func Load(dst []float64, t arena.DType, src []byte) {
 }
 
 // Store encodes src as elements of type t at the start of dst, little-endian: floats are rounded to
-// nearest, integers truncated. The result for a number that an integer type cannot hold is
-// undefined.
+// nearest, integers truncated. Int64 becomes its smallest or largest value for a number beyond it, and
+// 0 for NaN; the result for a number that another integer type cannot hold is undefined.
 func Store(dst []byte, t arena.DType, src []float64) {
 	le := encoding.LittleEndian
 	switch t {
@@ -68,7 +68,7 @@ func Store(dst []byte, t arena.DType, src []float64) {
 		}
 	case arena.Int64:
 		for i, v := range src {
-			le.PutUint64(dst[8*i:], uint64(int64(v)))
+			le.PutUint64(dst[8*i:], uint64(numeric.ToInt64(v)))
 		}
 	case arena.BFloat16, arena.Float16:
 		for i, v := range src {

@@ -63,7 +63,6 @@ func TestCasesFitTheirOperation(t *testing.T) {
 var underived = map[string]string{
 	"chain":       "is made after gradients",
 	"host":        "has the gradient that its maker gives it",
-	"decode":      "takes data, which is not learnt",
 	"encode":      "is put in after gradients are made",
 	"sum_squares": "serves clipping, after gradients",
 	"clip_norm":   "serves clipping, after gradients",

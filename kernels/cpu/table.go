@@ -45,6 +45,10 @@ var table = map[*kernels.Op]kernel{
 	kernels.Mean: {bindReduce, reduceWork},
 	kernels.Max:  {bindReduce, reduceWork},
 
+	// Running sums and selections, by line.
+	kernels.CumSum: {bindCumSum, nil},
+	kernels.TopK:   {bindTopK, nil},
+
 	// Softmax, losses and accuracy, by row.
 	kernels.Softmax:        {bindSoftmax, nil},
 	kernels.LogSoftmax:     {bindSoftmax, nil},
@@ -67,8 +71,11 @@ var table = map[*kernels.Op]kernel{
 	kernels.Concat:    {bindConcat, nil},
 	kernels.Gather:    {bindGatherRows, nil},
 	kernels.Scatter:   {bindScatter, nil},
+	kernels.Where:     {bindWhere, whereWork},
+	kernels.TopKGrad:  {bindTopKGrad, nil},
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
+	kernels.Truncate:  {bindTruncate, nil},
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 

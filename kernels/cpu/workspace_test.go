@@ -194,11 +194,17 @@ func scaledNorm(op *kernels.Op) func(r *rand.Rand, typ arena.DType) scaled {
 	}
 }
 
+// scaledChoice returns a condition and two operands of one shape.
+func scaledChoice(r *rand.Rand, typ arena.DType) scaled {
+	c := scaledOperands(r, typ)
+	return scaled{nil, append(c.big, c.big[1]), append(c.small, c.small[1])}
+}
+
 var scaledCalls = map[*kernels.Op]func(r *rand.Rand, typ arena.DType) scaled{
 	kernels.Sum: scaledReduction, kernels.Mean: scaledReduction, kernels.Max: scaledReduction,
 	kernels.Conv: scaledConv(kernels.Conv), kernels.ConvGradInput: scaledConv(kernels.ConvGradInput), kernels.ConvGradWeight: scaledConv(kernels.ConvGradWeight),
 	kernels.SumSquares: scaledSquares, kernels.Adafactor: scaledFactors,
-	kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands,
+	kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands, kernels.Where: scaledChoice,
 	kernels.BatchNorm: scaledNorm(kernels.BatchNorm), kernels.BatchNormGrad: scaledNorm(kernels.BatchNormGrad),
 	kernels.LayerNormGrad: scaledNorm(kernels.LayerNormGrad), kernels.GroupNormGrad: scaledNorm(kernels.GroupNormGrad),
 }

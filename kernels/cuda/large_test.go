@@ -116,6 +116,20 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Scatter: func(s sizes) measured {
 		return measured{kernels.ScatterAttrs{Rows: s.rows[0]}, []kernels.Spec{integers(s.rows[0]), float(s.rows...)}, s.rows[0]}
 	},
+	kernels.Where: func(s sizes) measured {
+		return measured{in: []kernels.Spec{float(s.rows...), float(s.rows...), float(s.rows[1])}}
+	},
+	kernels.CumSum: func(s sizes) measured {
+		return measured{attrs: kernels.CumSumAttrs{Axis: 1}, in: []kernels.Spec{float(s.rows...)}}
+	},
+	kernels.TopK: func(s sizes) measured {
+		return measured{attrs: kernels.TopKAttrs{Axis: 1, K: 4}, in: []kernels.Spec{float(s.rows...)}}
+	},
+	kernels.TopKGrad: func(s sizes) measured {
+		index := kernels.Spec{Type: arena.Int64, Shape: kernels.Shape{s.rows[0], 1}}
+		return measured{kernels.TopKGradAttrs{Axis: 1, N: s.rows[1]}, []kernels.Spec{index, float(s.rows[0], 1)}, s.rows[1]}
+	},
+	kernels.Truncate: func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...)}} },
 	kernels.Fill: func(s sizes) measured {
 		return measured{attrs: kernels.FillAttrs{Type: arena.Float32, Shape: s.vector, Value: 1.5}}
 	},

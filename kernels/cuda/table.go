@@ -35,6 +35,9 @@ var table = map[*kernels.Op]kernel{
 	kernels.Mean: {bindReduce, reduceWork},
 	kernels.Max:  {bindReduce, reduceWork},
 
+	kernels.CumSum: {bindCumSum, nil},
+	kernels.TopK:   {bindTopK, nil},
+
 	kernels.Softmax:        {bindSoftmax, nil},
 	kernels.LogSoftmax:     {bindSoftmax, nil},
 	kernels.SoftmaxGrad:    {bindSoftmax, nil},
@@ -55,8 +58,11 @@ var table = map[*kernels.Op]kernel{
 	kernels.Concat:    {bindConcat, nil},
 	kernels.Gather:    {bindGather, nil},
 	kernels.Scatter:   {bindScatter, nil},
+	kernels.Where:     {bindWhere, nil},
+	kernels.TopKGrad:  {bindTopKGrad, nil},
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
+	kernels.Truncate:  {bindTruncate, nil},
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 

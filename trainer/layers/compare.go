@@ -1,6 +1,8 @@
 package layers
 
 import (
+	"fmt"
+
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/kernels"
@@ -46,4 +48,21 @@ func (n *Net) compare(what string, op *kernels.Op, a, b *gorgonia.Node, name str
 		return nil
 	}
 	return n.operate(what, name, op, nil, a, b)
+}
+
+// Where adds a where cond is not 0, and b elsewhere. cond is of floats, such as the result of a
+// comparison; a and b have one type, floats or integers. Shapes broadcast as in NumPy. A name may be
+// empty.
+//
+// An element that is not chosen has no effect and no gradient, even if it is NaN. cond has no gradient.
+func (n *Net) Where(cond, a, b *gorgonia.Node, name string) *gorgonia.Node {
+	layer := operation("where", name, cond)
+	if !n.operands(layer, cond, a, b) || !n.floats(layer, cond) {
+		return nil
+	}
+	if a.Dtype() != b.Dtype() {
+		n.fail(fmt.Errorf("%s: %q is of type %s, %q of type %s: use Cast: %w", layer, a.Name(), typeString(a.Dtype()), b.Name(), typeString(b.Dtype()), ErrShape))
+		return nil
+	}
+	return n.operate("where", name, kernels.Where, nil, cond, a, b)
 }

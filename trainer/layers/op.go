@@ -3,6 +3,7 @@ package layers
 import (
 	"fmt"
 	"hash"
+	"math"
 
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
@@ -140,7 +141,13 @@ func result(t tensor.Dtype, d []float64, shape ...int) gorgonia.Value {
 	case tensor.Uint8:
 		return newValue(narrow[uint8](d), shape, gorgonia.NewU8)
 	}
-	return newValue(narrow[int](d), shape, gorgonia.NewI)
+	whole := make([]int, len(d))
+	for i, v := range d {
+		if whole[i] = math.MaxInt; v < math.MaxInt { // as a float64 it is one more, which int does not hold
+			whole[i] = int(v)
+		}
+	}
+	return newValue(whole, shape, gorgonia.NewI)
 }
 
 // newValue returns a value over d: a scalar if shape is empty, else a tensor.
@@ -152,7 +159,7 @@ func newValue[T any, S gorgonia.Value](d []T, shape []int, scalar func(T) S) gor
 }
 
 // narrow converts from float64.
-func narrow[T float32 | int | int64 | int32 | uint8](d []float64) []T {
+func narrow[T float32 | int64 | int32 | uint8](d []float64) []T {
 	out := make([]T, len(d))
 	for i, v := range d {
 		out[i] = T(v)

@@ -38,8 +38,8 @@ type opCase struct {
 
 // opCases lists the cases of all families.
 func opCases() []opCase {
-	return slices.Concat(sliceCases(), shapeCases(), constantCases(), compareCases(), arithmeticCases(), elementwiseCases(),
-		reduceCases(), matMulCases(), einsumCases(), softmaxCases())
+	return slices.Concat(sliceCases(), shapeCases(), constantCases(), compareCases(), scanCases(), topkCases(),
+		arithmeticCases(), elementwiseCases(), reduceCases(), matMulCases(), einsumCases(), softmaxCases())
 }
 
 // devices are those that operations are tested on. The tag gpu adds one.

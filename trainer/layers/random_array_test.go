@@ -180,6 +180,9 @@ func (a array) largest() (m float64) {
 	return m
 }
 
+// least returns the smallest element.
+func (a array) least() float64 { return slices.Min(a.x) }
+
 // apart returns the smallest distance of two elements of x.
 func apart(x []float64) float64 {
 	x = slices.Sorted(slices.Values(x))

@@ -44,6 +44,8 @@ type randomOp struct {
 	// decide. Nil: there are none.
 	smooth func(s statement, in []array) bool
 	flat   bool // the gradient is 0
+	// constant lists operands whose gradient is 0.
+	constant []int
 }
 
 // values evaluates the graph in float64, with the elements of parameters from override if it has
@@ -101,8 +103,9 @@ func (g randomGraph) learned() []bool {
 		learned[i] = true
 	}
 	for i := len(g) - 1; i >= 0; i-- {
-		for _, k := range g[i].In {
-			learned[k] = learned[k] || learned[i] && !randomOps[g[i].Op].flat
+		op := randomOps[g[i].Op]
+		for n, k := range g[i].In {
+			learned[k] = learned[k] || learned[i] && !op.flat && !slices.Contains(op.constant, n)
 		}
 	}
 	return learned

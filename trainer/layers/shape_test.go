@@ -1,9 +1,12 @@
 package layers_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
@@ -49,6 +52,30 @@ func shapeCases() []opCase {
 			build: func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node { return n.Stack(x, "", -1) },
 			want: func(x [][]float64) []float64 {
 				return []float64{x[0][0], x[1][0], x[0][1], x[1][1], x[0][2], x[1][2]}
+			}},
+		{name: "cast", in: [][]int{{2, 3}}, shape: []int{2, 3},
+			build: func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node {
+				return n.Cast(n.Cast(x[0], "there", tensor.Float64), "back", x[0].Dtype())
+			},
+			want: func(x [][]float64) []float64 { return x[0] }},
+		{name: "cast to integers", in: [][]int{{8}}, shape: []int{8}, flat: true,
+			build: func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node {
+				return n.Cast(n.Cast(x[0], "", tensor.Int), "", x[0].Dtype())
+			},
+			fill: func(_ *rand.Rand, d []float64) {
+				copy(d, []float64{-0.5, 2.75, -3.25, 1e6 + 0.5, -0x1p62, 0x1p40, -1, 0})
+			},
+			want: func(x [][]float64) []float64 {
+				return []float64{0, 2, -3, 1e6, -0x1p62, 0x1p40, -1, 0}
+			}},
+		{name: "cast of numbers beyond integers", in: [][]int{{1}}, shape: []int{6},
+			build: func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node {
+				beyond := n.Constant([]float64{math.Inf(1), math.Inf(-1), math.NaN(), 1e30, -1e30}, "")
+				y := gorgonia.Must(gorgonia.HadamardProd(n.Cast(n.Cast(beyond, "", tensor.Int), "", x[0].Dtype()), n.Constant(0x1p-63, "", 5)))
+				return n.Concat(gorgonia.Nodes{y, x[0]}, "", 0)
+			},
+			want: func(x [][]float64) []float64 {
+				return []float64{1, -1, 0, 1, -1, x[0][0]}
 			}},
 	}
 }
