@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -203,8 +204,8 @@ func sketch(f formula, in []kernels.Spec) (out kernels.Spec, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			e, ok := p.(error)
-			if !ok {
-				panic(p)
+			if !ok || !errors.Is(e, kernels.ErrShape) && !errors.Is(e, kernels.ErrAttrs) {
+				panic(p) // a bug of f
 			}
 			err = e
 		}
