@@ -28,9 +28,12 @@ func (n *Net) Constant(value any, name string, dims ...int) *gorgonia.Node {
 		n.fail(fmt.Errorf("%s: %w", layer, err))
 		return nil
 	}
-	name = n.nameOf("constant", name)
+	label := n.nameOf("constant", name)
 	op := &constantOp{base{id: n.id(0), name: "constant", signature: []hm.Type{gorgonia.TypeOf(v)}}, v}
 	y := gorgonia.NewUniqueNode(gorgonia.In(n.g), gorgonia.WithType(op.Type()), gorgonia.WithOp(op), gorgonia.WithShape(v.Shape()...))
+	if name == "" {
+		return labelled(y, label)
+	}
 	return n.keep(layer, name, y, nil)
 }
 

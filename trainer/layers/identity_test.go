@@ -112,3 +112,24 @@ func TestNodesThatGorgoniaMergesAreDistinct(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkPlanOfAnUnrolledNet plans a net of 3,000 time steps, of three nodes each, that all read one
+// input.
+func BenchmarkPlanOfAnUnrolledNet(b *testing.B) {
+	const steps = 3000
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		n := layers.New(g)
+		x := n.Input("x", batch, steps, 8)
+		h := n.Param("w", layers.Ones{}, batch, 8)
+		for s := range steps {
+			h = gorgonia.Must(gorgonia.Add(h, n.At(x, "", 1, s)))
+		}
+		return trainer.Model{Inputs: n.Inputs(), Output: h, Loss: gorgonia.Must(gorgonia.Mean(h)), Params: n.Params()}, n.Err()
+	}
+	dev := devices[0].open(b)
+	for b.Loop() {
+		if _, err := trainer.Plan(b.Context(), model, trainer.Options{Device: dev, Batch: 2}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

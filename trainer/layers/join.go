@@ -3,6 +3,7 @@ package layers
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"gorgonia.org/gorgonia"
 
@@ -41,10 +42,9 @@ func (n *Net) Stack(xs gorgonia.Nodes, name string, axis int) *gorgonia.Node {
 			return nil
 		}
 	}
-	name = n.nameOf("stack", name)
 	rows := make(gorgonia.Nodes, len(xs))
 	for k, x := range xs {
-		rows[k] = n.view("stack", fmt.Sprintf("%s %d", name, k), x, slices.Insert(slices.Clone(s), axis, 1))
+		rows[k] = n.view("stack", part(name, strconv.Itoa(k)), x, slices.Insert(slices.Clone(s), axis, 1))
 	}
 	return n.operate("stack", name, kernels.Concat, kernels.ConcatAttrs{Axis: axis}, rows...)
 }

@@ -50,12 +50,13 @@ func typeOf(dims int, of tensor.Dtype) hm.Type {
 // apply adds a node called name that computes op. If the shapes do not fit, it records the error of
 // op.Infer.
 func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*gorgonia.Node) *gorgonia.Node {
-	return n.applyOutput(layer, name, op, attrs, 0, children...)
+	y := n.node(layer, op, attrs, 0, children...)
+	return n.keep(layer, name, y, nil)
 }
 
-// applyOutput adds a node called name that computes an output of op. If the shapes do not fit, it
-// records the error of op.Infer.
-func (n *Net) applyOutput(layer, name string, op *kernels.Op, attrs any, output int, children ...*gorgonia.Node) *gorgonia.Node {
+// node adds a node without a name that computes an output of op, or records an error, that of op.Infer
+// if the shapes do not fit.
+func (n *Net) node(layer string, op *kernels.Op, attrs any, output int, children ...*gorgonia.Node) *gorgonia.Node {
 	if n.err != nil {
 		return nil
 	}
@@ -74,7 +75,11 @@ func (n *Net) applyOutput(layer, name string, op *kernels.Op, attrs any, output 
 	y := out[output]
 	k := n.kernel(op, attrs, output, len(y.Shape), elementType(y.Type, children), children...)
 	node, err := gorgonia.ApplyOp(&k, children...)
-	return n.keep(layer, name, node, err)
+	if err != nil {
+		n.fail(fmt.Errorf("%s: %w: %w", layer, err, ErrNode))
+		return nil
+	}
+	return node
 }
 
 // elementType returns Gorgonia's type of elements that are stored as t: that of a node of the list

@@ -192,7 +192,8 @@ func (n *Net) findIDs() {
 	}
 }
 
-// keep names x, the node of a Gorgonia call, or records the error of the call.
+// keep names x, the node of a Gorgonia call, or records the error of the call. It returns nil after
+// an error.
 func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.Node {
 	if n.err != nil {
 		return nil

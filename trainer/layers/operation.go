@@ -70,8 +70,8 @@ func floatString(t tensor.Dtype) string {
 	return "float32 or float64"
 }
 
-// operate adds the node of an operation, the value of output 0 of op. An empty name is replaced by what
-// and a number.
+// operate adds the node of an operation, the value of output 0 of op. An empty name is replaced by
+// what and a number.
 func (n *Net) operate(what, name string, op *kernels.Op, attrs any, in ...*gorgonia.Node) *gorgonia.Node {
 	return n.operateOutput(what, name, op, attrs, 0, in...)
 }
@@ -81,8 +81,12 @@ func (n *Net) operateOutput(what, name string, op *kernels.Op, attrs any, output
 	if n.err != nil {
 		return nil
 	}
-	layer := operation(what, name, in[0])
-	return n.applyOutput(layer, n.nameOf(what, name), op, attrs, output, in...)
+	layer, label := operation(what, name, in[0]), n.nameOf(what, name)
+	y := n.node(layer, op, attrs, output, in...)
+	if name == "" {
+		return labelled(y, label)
+	}
+	return n.keep(layer, name, y, nil)
 }
 
 // nameOf returns name, or if it is empty what and the number of the next operation.
@@ -92,6 +96,24 @@ func (n *Net) nameOf(what, name string) string {
 	}
 	n.findIDs()
 	return fmt.Sprintf("%s %d", what, n.lastID+1)
+}
+
+// labelled gives y, which may be nil, a name with the number of its operation. It is not looked up
+// among those of all nodes, as keep does: that would take long in a large graph.
+func labelled(y *gorgonia.Node, name string) *gorgonia.Node {
+	if y != nil {
+		gorgonia.WithName(name)(y)
+	}
+	return y
+}
+
+// part returns the name of a node that an operation adds besides its result: empty if the operation
+// has no name.
+func part(name, what string) string {
+	if name == "" {
+		return ""
+	}
+	return name + " " + what
 }
 
 // axisOf returns axis as 0, 1, …: one below 0 counts from the end. It records an error if x has no such

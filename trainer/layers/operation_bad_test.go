@@ -55,6 +55,18 @@ func badOps() []badOp {
 			n.Equal(a, n.Input("b", 2), "e")
 		}, layers.ErrShape, []string{`equal "e"`, "float64", "float32", "Cast"}},
 		{"comparison of other shapes", func(n *layers.Net) { n.Less(n.Input("a", 2), n.Input("b", 3), "l") }, layers.ErrShape, []string{`less "l"`, "(2)", "(3)"}},
+		{"condition of integers", func(n *layers.Net) { n.Where(n.Indices("c", 2), n.Input("a", 2), n.Input("b", 2), "w") }, layers.ErrShape, []string{`where "w"`, "int", "float32 or float64"}},
+		{"choices of two types", func(n *layers.Net) { n.Where(n.Input("c", 2), n.Input("a", 2), n.Indices("b", 2), "w") }, layers.ErrShape, []string{`where "w"`, "Cast"}},
+		{"choices of other shapes", func(n *layers.Net) { n.Where(n.Input("c", 2), n.Input("a", 2), n.Input("b", 3), "w") }, layers.ErrShape, []string{`where "w"`, "(2)", "(3)"}},
+		{"cast to no type", func(n *layers.Net) { n.Cast(n.Input("x", 2), "c", tensor.Dtype{}) }, layers.ErrShape, []string{`cast "c"`, "no type"}},
+		{"cast to bytes", func(n *layers.Net) { n.Cast(n.Input("x", 2), "c", tensor.Uint8) }, layers.ErrShape, []string{`cast "c"`, "uint8", "tensor.Int"}},
+		{"cast between integers", func(n *layers.Net) { n.Cast(n.Indices("x", 2), "c", tensor.Int) }, layers.ErrShape, []string{`cast "c"`, "floats to tensor.Int"}},
+		{"running sum of integers", func(n *layers.Net) { n.CumSum(n.Indices("x", 2), "c", 0) }, layers.ErrShape, []string{`cumsum "c"`, "Cast"}},
+		{"running sum along an axis that is not there", func(n *layers.Net) { n.CumSum(n.Input("x", 2), "c", 1) }, layers.ErrShape, []string{`cumsum "c"`, "no axis 1"}},
+		{"none of the largest", func(n *layers.Net) { n.TopK(n.Input("x", 2, 6), "k", 1, 0) }, layers.ErrShape, []string{`topk "k"`, "k is 0", "6 elements"}},
+		{"more than there are", func(n *layers.Net) { n.TopK(n.Input("x", 2, 6), "k", 1, 7) }, layers.ErrShape, []string{`topk "k"`, "k is 7"}},
+		{"largest of integers", func(n *layers.Net) { n.ArgMax(n.Indices("x", 2), "m", 0) }, layers.ErrShape, []string{`argmax "m"`, "Cast"}},
+		{"largest along an axis that is not there", func(n *layers.Net) { n.ArgMax(n.Input("x", 2), "m", 2) }, layers.ErrShape, []string{`argmax "m"`, "no axis 2"}},
 		{"bools of Gorgonia", func(n *layers.Net) {
 			x := n.Input("x", 2)
 			n.Reshape(gorgonia.Must(gorgonia.Gt(x, x, false)), "r", 2, 1)
@@ -94,7 +106,9 @@ func TestOperationsAfterAnErrorReturnNil(t *testing.T) {
 	if parts := n.Split(bad, "", 1, 3, 3); len(parts) != 2 || parts[0] != nil || parts[1] != nil {
 		t.Errorf("got parts %v, want two nil nodes", parts)
 	}
+	top, index := n.TopK(bad, "", 0, 1)
 	for name, y := range map[string]*gorgonia.Node{
+		"topk": top, "index": index, "argmax": n.ArgMax(bad, "", 0), "cumsum": n.CumSum(bad, "", 0), "cast": n.Cast(x, "", tensor.Float64), "where": n.Where(bad, x, x, ""),
 		"slice": n.Slice(bad, ""), "reshape": n.Reshape(bad, "", 1), "transpose": n.Transpose(x, ""), "repeat": n.Repeat(bad, "", 0, 2),
 		"concat": n.Concat(gorgonia.Nodes{x, bad}, "", 0), "stack": n.Stack(nil, "", 0), "constant": n.Constant(1, ""), "less": n.Less(bad, x, ""),
 	} {

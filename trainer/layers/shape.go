@@ -88,11 +88,10 @@ func (n *Net) Repeat(x *gorgonia.Node, name string, axis, count int) *gorgonia.N
 		return nil
 	}
 	// [.., d, ..] → [.., d, 1, ..] → [.., d, count, ..] → [.., d·count, ..]
-	name = n.nameOf("repeat", name)
 	s := x.Shape()
 	one, many, to := slices.Insert(slices.Clone(s), axis+1, 1), slices.Insert(slices.Clone(s), axis+1, count), slices.Clone(s)
-	y := n.view("repeat", name+" one", x, one)
-	y = n.operate("repeat", name+" many", kernels.Broadcast, kernels.BroadcastAttrs{Shape: kernels.Shape(many)}, y)
+	y := n.view("repeat", part(name, "one"), x, one)
+	y = n.operate("repeat", part(name, "many"), kernels.Broadcast, kernels.BroadcastAttrs{Shape: kernels.Shape(many)}, y)
 	to[axis] *= count // the broadcast has checked that it does not overflow
 	return n.view("repeat", name, y, to)
 }

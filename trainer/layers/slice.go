@@ -2,6 +2,7 @@ package layers
 
 import (
 	"fmt"
+	"strconv"
 
 	"gorgonia.org/gorgonia"
 
@@ -76,10 +77,9 @@ func (n *Net) At(x *gorgonia.Node, name string, axis, index int) *gorgonia.Node 
 		n.fail(fmt.Errorf("%s: index %d of axis %d of input %s must be in 0..%d: %w", layer, index, axis, shapeString(x.Shape()), size-1, ErrShape))
 		return nil
 	}
-	name = n.nameOf("at", name)
 	a := whole(x)
 	a.Start[axis], a.End[axis] = index, index+1
-	y := n.operate("at", name+" slice", kernels.Slice, a, x)
+	y := n.operate("at", part(name, "slice"), kernels.Slice, a, x)
 	s := x.Shape()
 	return n.view("at", name, y, append(s[:axis:axis], s[axis+1:]...))
 }
@@ -113,13 +113,10 @@ func (n *Net) Split(x *gorgonia.Node, name string, axis int, sizes ...int) gorgo
 	}
 	start := 0
 	for k, s := range sizes {
-		a, piece := whole(x), name
-		if name != "" {
-			piece = fmt.Sprintf("%s %d", name, k)
-		}
+		a := whole(x)
 		a.Start[axis], a.End[axis] = start, start+s
 		start += s
-		parts[k] = n.operate("split", piece, kernels.Slice, a, x)
+		parts[k] = n.operate("split", part(name, strconv.Itoa(k)), kernels.Slice, a, x)
 	}
 	return parts
 }

@@ -27,9 +27,9 @@ func (n *Net) TopK(x *gorgonia.Node, name string, axis, k int) (values, index *g
 		n.fail(fmt.Errorf("%s: k is %d, axis %d of input %s has %d elements: %w", layer, k, axis, shapeString(x.Shape()), size, ErrShape))
 		return nil, nil
 	}
-	name, attrs := n.nameOf("topk", name), kernels.TopKAttrs{Axis: axis, K: k}
+	attrs := kernels.TopKAttrs{Axis: axis, K: k}
 	values = n.operate("topk", name, kernels.TopK, attrs, x)
-	return values, n.operateOutput("topk", name+" index", kernels.TopK, attrs, 1, x)
+	return values, n.operateOutput("topk", part(name, "index"), kernels.TopK, attrs, 1, x)
 }
 
 // ArgMax adds the index of the largest element of x along an axis, of type int, without that axis.
@@ -44,8 +44,7 @@ func (n *Net) ArgMax(x *gorgonia.Node, name string, axis int) *gorgonia.Node {
 	if !ok {
 		return nil
 	}
-	name = n.nameOf("argmax", name)
-	index := n.operateOutput("argmax", name+" index", kernels.TopK, kernels.TopKAttrs{Axis: axis, K: 1}, 1, x)
+	index := n.operateOutput("argmax", part(name, "index"), kernels.TopK, kernels.TopKAttrs{Axis: axis, K: 1}, 1, x)
 	s := x.Shape()
 	return n.view("argmax", name, index, append(s[:axis:axis], s[axis+1:]...))
 }

@@ -24,7 +24,7 @@ func Merge(p *ir.Program) {
 		op    *kernels.Op
 		first kernels.Value
 		n     int
-		fill  uint64 // bits of a constant
+		attrs uint64 // see attrsKey
 	}
 	seen := make(map[key][]int)
 	same := unchanged(len(p.Values))
@@ -35,9 +35,7 @@ func Merge(p *ir.Program) {
 		if len(in.In) > 0 {
 			k.first = in.In[0]
 		}
-		if f, ok := in.Attrs.(kernels.FillAttrs); ok {
-			k.fill = math.Float64bits(f.Value)
-		}
+		k.attrs = attrsKey(in.Attrs)
 		if in.Op != kernels.Host && len(in.Op.Updates) == 0 && !p.Values[in.Out[0]].Home {
 			if j, ok := equal(in, kept, seen[k]); ok {
 				for i, o := range in.Out {
@@ -54,6 +52,20 @@ func Merge(p *ir.Program) {
 	for i, r := range p.Results {
 		p.Results[i].Value = same[r.Value]
 	}
+}
+
+// attrsKey returns a number that is the same for equal attributes, and differs for most others of
+// operations that read one value many times, or none: constants, and slices such as time steps.
+func attrsKey(attrs any) (key uint64) {
+	switch a := attrs.(type) {
+	case kernels.FillAttrs:
+		return math.Float64bits(a.Value)
+	case kernels.SliceAttrs:
+		for i, start := range a.Start {
+			key = (key*1_000_003+uint64(start))*1_000_003 + uint64(a.End[i])
+		}
+	}
+	return key
 }
 
 // equal returns the index of a kept instruction that computes the same as in.
