@@ -45,10 +45,13 @@ func (n *Net) compose(what, name string, f formula, in ...*gorgonia.Node) *gorgo
 		n.fail(fmt.Errorf("%s over input %s: %w", layer, shapeString(in[0].Shape()), err))
 		return nil
 	}
-	name = n.nameOf(what, name)
+	label := n.nameOf(what, name)
 	c.id = n.id(len(in))
 	c.signature = append(c.signature, typeOf(len(out.Shape), c.of))
 	y, err := gorgonia.ApplyOp(c, in...)
+	if err == nil && name == "" {
+		return labelled(y, label)
+	}
 	return n.keep(layer, name, y, err)
 }
 

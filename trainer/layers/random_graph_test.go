@@ -133,9 +133,12 @@ type built struct {
 	loss   *gorgonia.Node
 }
 
-// build adds the graph to a new net.
-func (g randomGraph) build(dt tensor.Dtype) (*built, error) {
-	b := &built{net: layers.New(gorgonia.NewGraph())}
+// layersOf is the number of layers that the nodes of a graph are divided among, by their names.
+const layersOf = 4
+
+// build adds the graph to a net.
+func (g randomGraph) build(graph *gorgonia.ExprGraph, dt tensor.Dtype) (*built, error) {
+	b := &built{net: layers.New(graph)}
 	b.net.Type = dt
 	learned := g.learned()
 	for i, s := range g {
@@ -153,6 +156,9 @@ func (g randomGraph) build(dt tensor.Dtype) (*built, error) {
 		}
 		if err := b.net.Err(); err != nil {
 			return nil, fmt.Errorf("v%d: %w", i, err)
+		}
+		if s.Op != leaf {
+			gorgonia.WithName(fmt.Sprintf("layer%d/v%d", i%layersOf, i))(b.nodes[i])
 		}
 	}
 	for _, i := range g.roots() {

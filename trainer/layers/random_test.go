@@ -66,21 +66,26 @@ func TestRandomGraphsComputeWhatIsWritten(t *testing.T) {
 					}
 				}
 			}
-			r := rand.New(rand.NewPCG(seed.Value(), uint64(40+i)))
-			failed, tries := 0, *graphs
-			if testing.Short() {
-				tries = min(tries, 6)
-			}
-			for range tries {
-				g, dt := growGraph(r, 5+r.IntN(56), operationNames()), types[r.IntN(2)]
-				if err := g.check(e, dt); err != nil {
-					report(t, g, dt, e, err)
-					if failed++; failed == 3 {
-						t.Fatal("three graphs fail: the rest is not tried")
-					}
-				}
-			}
+			tryGraphs(t, uint64(40+i), *graphs, e.name, func(g randomGraph, dt tensor.Dtype) error { return g.check(e, dt) })
 		})
+	}
+}
+
+// tryGraphs checks random graphs, and reports those that fail.
+func tryGraphs(t *testing.T, stream uint64, tries int, where string, check func(g randomGraph, dt tensor.Dtype) error) {
+	t.Helper()
+	if testing.Short() {
+		tries = min(tries, 6)
+	}
+	r, failed := rand.New(rand.NewPCG(seed.Value(), stream)), 0
+	for range tries {
+		g, dt := growGraph(r, 5+r.IntN(56), operationNames()), types[r.IntN(2)]
+		if err := check(g, dt); err != nil {
+			report(t, g, where, err, func(g randomGraph) error { return check(g, dt) })
+			if failed++; failed == 3 {
+				t.Fatal("three graphs fail: the rest is not tried")
+			}
+		}
 	}
 }
 
@@ -105,16 +110,16 @@ func keptGraphs(t *testing.T) map[string]randomGraph {
 }
 
 // report shrinks a graph, prints it and keeps it.
-func report(t *testing.T, g randomGraph, dt tensor.Dtype, e engine, was error) {
+func report(t *testing.T, g randomGraph, where string, was error, check func(g randomGraph) error) {
 	t.Helper()
 	g = shrink(g, func(h randomGraph) bool {
-		err := h.check(e, dt)
+		err := check(h)
 		return err != nil && errors.Is(err, errDiffers) == errors.Is(was, errDiffers)
 	})
 	h := fnv.New32a()
 	h.Write([]byte(g.String()))
 	path := filepath.Join(regressions, fmt.Sprintf("%08x.txt", h.Sum32()))
-	text := fmt.Sprintf("%v on %s: %v\n\n%v", dt, e.name, g.check(e, dt), g)
+	text := fmt.Sprintf("%s: %v\n\n%v", where, check(g), g)
 	if err := errors.Join(os.MkdirAll(regressions, 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
 		t.Error(err)
 	}
@@ -138,7 +143,7 @@ func (g randomGraph) check(e engine, dt tensor.Dtype) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	b, err := g.build(dt)
+	b, err := g.build(gorgonia.NewGraph(), dt)
 	if err != nil {
 		return err
 	}
@@ -178,12 +183,20 @@ func (g randomGraph) check(e engine, dt tensor.Dtype) (err error) {
 	if err := alikeTo(elements(b.loss.Value()), []float64{g.loss(all)}, tolerances[dt].value); err != nil {
 		return fmt.Errorf("loss: %w", err)
 	}
-	return g.checkGradients(b, tolerances[dt].gradient)
+	grads := make([][]float64, len(b.leaves))
+	for k, p := range b.leaves {
+		v, err := p.Grad()
+		if err != nil {
+			return err
+		}
+		grads[k] = elements(v)
+	}
+	return g.checkGradients(b.at, grads, tolerances[dt].gradient)
 }
 
-// checkGradients compares gradients with central differences: along a random direction, and of some
-// elements.
-func (g randomGraph) checkGradients(b *built, tol float64) error {
+// checkGradients compares gradients of parameters, the statements leaves, with central differences:
+// along a random direction, and of some elements.
+func (g randomGraph) checkGradients(leaves []int, grads [][]float64, tol float64) error {
 	r := rand.New(rand.NewPCG(uint64(len(g)), 3))
 	const h = 1e-5
 	at := func(step map[int][]float64, by float64) float64 {
@@ -200,28 +213,22 @@ func (g randomGraph) checkGradients(b *built, tol float64) error {
 	// Two steps cancel the error that the third derivative makes.
 	difference := func(step map[int][]float64) float64 { return (4*central(step, h) - central(step, 2*h)) / 3 }
 	largest, slope, step := 1.0, 0.0, map[int][]float64{}
-	grads := make([][]float64, len(b.leaves))
-	for k, p := range b.leaves {
-		v, err := p.Grad()
-		if err != nil {
-			return err
-		}
-		grads[k] = elements(v)
+	for k, i := range leaves {
 		d := make([]float64, len(grads[k]))
-		for i, x := range grads[k] {
-			d[i] = 2*r.Float64() - 1
-			slope += d[i] * x
+		for j, x := range grads[k] {
+			d[j] = 2*r.Float64() - 1
+			slope += d[j] * x
 			largest = max(largest, math.Abs(x))
 		}
-		step[b.at[k]] = d
+		step[i] = d
 	}
-	for k := range b.leaves {
+	for k, leaf := range leaves {
 		for range min(2, len(grads[k])) {
 			i := r.IntN(len(grads[k]))
 			d := make([]float64, len(grads[k]))
 			d[i] = 1
-			if want := difference(map[int][]float64{b.at[k]: d}); !(math.Abs(grads[k][i]-want) <= tol*largest) {
-				return fmt.Errorf("gradient of v%d at %d is %v, differences say %v: %w", b.at[k], i, grads[k][i], want, errDiffers)
+			if want := difference(map[int][]float64{leaf: d}); !(math.Abs(grads[k][i]-want) <= tol*largest) {
+				return fmt.Errorf("gradient of v%d at %d is %v, differences say %v: %w", leaf, i, grads[k][i], want, errDiffers)
 			}
 		}
 	}
