@@ -23,15 +23,22 @@ func TestRandomGraphsTrainAsWritten(t *testing.T) {
 	for i, device := range devices {
 		dev := device.open(t)
 		t.Run(device.name, func(t *testing.T) {
+			recomputed := 0
 			tryGraphs(t, uint64(50+i), (*graphs+2)/3, "a trainer on "+device.name, func(g randomGraph, dt tensor.Dtype) error {
-				return g.train(t.Context(), dev, dt)
+				n, err := g.train(t.Context(), dev, dt)
+				recomputed += n
+				return err
 			})
+			if recomputed == 0 {
+				t.Error("no plan recomputes an activation")
+			}
 		})
 	}
 }
 
-// train takes a step of the graph with a trainer, and compares the loss and the gradients.
-func (g randomGraph) train(ctx context.Context, dev kernels.Device, dt tensor.Dtype) (err error) {
+// train takes a step of the graph with a trainer, and compares the loss and the gradients. It returns
+// how many instructions recompute an activation.
+func (g randomGraph) train(ctx context.Context, dev kernels.Device, dt tensor.Dtype) (recomputed int, err error) {
 	var b *built
 	model := func(graph *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 		var err error
@@ -44,7 +51,7 @@ func (g randomGraph) train(ctx context.Context, dev kernels.Device, dt tensor.Dt
 	}
 	data, err := dataloader.FromSlices(1, dataloader.Column("x", []float32{0}, 1))
 	if err != nil {
-		return err
+		return recomputed, err
 	}
 	opt := trainer.Options{Device: dev, Batch: 1, Optimizer: optim.SGD{Rate: 1}, Fields: data.Fields()}
 	learned, trains := g.learned(), false
@@ -58,28 +65,29 @@ func (g randomGraph) train(ctx context.Context, dev kernels.Device, dt tensor.Dt
 		}
 	}
 	if !trains {
-		return nil
+		return 0, nil
 	}
 	tr, err := trainer.New(ctx, model, opt)
 	if err != nil {
-		return err
+		return recomputed, err
 	}
 	defer func() { err = errors.Join(err, tr.Close()) }()
+	recomputed = tr.Plan().Programs[0].Recomputed
 	result, err := tr.Fit(ctx, data)
 	if err != nil {
-		return err
+		return recomputed, err
 	}
 	if err := alikeTo([]float64{result.Loss}, []float64{g.loss(g.values(nil, exact))}, tolerances[dt].value); err != nil {
-		return fmt.Errorf("loss: %w", err)
+		return recomputed, fmt.Errorf("loss: %w", err)
 	}
 	params, err := tr.Params()
 	if err != nil {
-		return err
+		return recomputed, err
 	}
 	after := map[string][]float64{}
 	for _, p := range params {
 		if after[p.Name], err = floatsIn(p.Spec, p.Read); err != nil {
-			return err
+			return recomputed, err
 		}
 	}
 	grads := make([][]float64, len(b.at))
@@ -88,5 +96,5 @@ func (g randomGraph) train(ctx context.Context, dev kernels.Device, dt tensor.Dt
 			grads[k] = append(grads[k], g[i].Floats[j]-x)
 		}
 	}
-	return g.checkGradients(b.at, grads, tolerances[dt].gradient)
+	return recomputed, g.checkGradients(b.at, grads, tolerances[dt].gradient)
 }
