@@ -20,7 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
-var graphs = flag.Int("graphs", 30, "how many random graphs of operations are tried on each device; 3000 take some minutes")
+var graphs = flag.Int("graphs", 20, "how many random graphs of operations are tried on each device; 3000 take some minutes")
 
 // regressions is the folder of graphs that failed once: each is tried first.
 const regressions = "testdata/graphs"

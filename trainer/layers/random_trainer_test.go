@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -53,6 +54,10 @@ func (g randomGraph) train(ctx context.Context, dev kernels.Device, dt tensor.Dt
 	if err != nil {
 		return recomputed, err
 	}
+	first, err := g.build(gorgonia.NewGraph(), dt)
+	if err != nil {
+		return 0, err
+	}
 	opt := trainer.Options{Device: dev, Batch: 1, Optimizer: optim.SGD{Rate: 1}, Fields: data.Fields()}
 	learned, trains := g.learned(), false
 	for i, s := range g {
@@ -62,6 +67,11 @@ func (g randomGraph) train(ctx context.Context, dev kernels.Device, dt tensor.Dt
 		}
 		if s.Op == leaf && !learned[i] {
 			opt.Frozen = append(opt.Frozen, fmt.Sprintf("v%d", i))
+		}
+	}
+	for _, p := range first.net.Params() {
+		if strings.Contains(p.Node.Name(), "/") { // of a layer: some have no gradient
+			opt.Frozen = append(opt.Frozen, p.Node.Name())
 		}
 	}
 	if !trains {
