@@ -17,7 +17,9 @@ type Transposed struct{ A, B bool }
 //
 //	a (…, M, K), b (…, K, N)  →  (…, M, N)
 //
-// A vector a is one row, and a vector b one column; that axis is missing in the result.
+// A vector a is one row, and a vector b one column; that axis is missing in the result. A factor that
+// is repeated along a leading axis takes memory for its copies, except a matrix b without leading axes:
+// then all rows of a are one product.
 func (n *Net) MatMul(a, b *gorgonia.Node, name string, t Transposed) *gorgonia.Node {
 	layer := operation("matmul", name, a)
 	if !n.floats(layer, a, b) {
