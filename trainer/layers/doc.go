@@ -22,6 +22,17 @@
 // such as the high bits of a slice's bounds. Nodes of this package are never merged, so graphs that
 // need such operations use those above.
 //
+// Operations are layers without parameters, on values of any shape, whose names may be empty:
+//
+//	parts        Slice, At, Split
+//	shapes       Reshape, Transpose, Repeat, Concat, Stack
+//	values       Constant, Cast, Where
+//	comparisons  Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual
+//	lines        CumSum, TopK, ArgMax
+//
+// Gorgonia makes one node of two whose hashes are equal, and its hashes ignore parts of some
+// operations, such as the high bits of a slice's bounds. Nodes of this package are never merged.
+//
 // Classifier, ClassifierOneHot, Regressor and Autoencoder add the loss and return a [Model]: the
 // nodes that are fed, learned and minimised. A trainer builds the model anew for each batch size.
 //
@@ -29,7 +40,8 @@
 // fills its memory with [Fill], and [Net.Values] binds values for Gorgonia's own machines.
 //
 // A mistake, such as a shape that does not fit, is an error with the names and the shapes. The net
-// keeps the first one: [Net.Err] returns it, and so do the methods that return a Model.
+// keeps the first one: [Net.Err] returns it, and so do the methods that return a Model. Layers after an
+// error return nil; [Failed] finds the error in the graph.
 //
 // The operations that Gorgonia lacks are gorgonia.Ops with a symbolic gradient. Gorgonia's own
 // machines run and train with them too, but slowly.
