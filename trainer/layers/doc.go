@@ -4,7 +4,7 @@
 // values, so that layers mix with any Gorgonia code. Every layer has a name; the names of its
 // parameters begin with it. By input:
 //
-//	rows    [B, In]       Dense, BatchNorm, Softmax
+//	rows    [B, In]       Dense, BatchNorm
 //	images  [B, C, H, W]  Conv, MaxPool, AvgPool, GlobalAvgPool, BatchNorm
 //	indices [B] or [B, T] Embedding
 //	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, and activations: ReLU, LeakyReLU, Sigmoid, Tanh,
@@ -14,21 +14,13 @@
 //
 //	arithmetic   Add, Sub, Mul, Div, Pow, Maximum, Minimum; shapes broadcast as in NumPy
 //	elements     Exp, Expm1, Log, Log1p, Sqrt, Square, Abs, Neg, Reciprocal, Sin, Cos, Affine, Power
-//	reductions   Sum, Mean, Max, Min, Prod, Norm, LogSumExp, Variance, along any axes
-//	lines        Softmax, LogSoftmax, along any axis
+//	comparisons  Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual
+//	reductions   Sum, Mean, Max, Min, Prod, Norm, LogSumExp, Variance; along any axes
+//	lines        Softmax, LogSoftmax, CumSum, TopK, ArgMax; along any axis
 //	products     MatMul of matrices, vectors and batches; Einsum
-//
-// Gorgonia takes nodes for one whose hashes are equal, and its hashes ignore parts of some operations,
-// such as the high bits of a slice's bounds. Nodes of this package are never merged, so graphs that
-// need such operations use those above.
-//
-// Operations are layers without parameters, on values of any shape, whose names may be empty:
-//
 //	parts        Slice, At, Split
 //	shapes       Reshape, Transpose, Repeat, Concat, Stack
 //	values       Constant, Cast, Where
-//	comparisons  Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual
-//	lines        CumSum, TopK, ArgMax
 //
 // Gorgonia makes one node of two whose hashes are equal, and its hashes ignore parts of some
 // operations, such as the high bits of a slice's bounds. Nodes of this package are never merged.
