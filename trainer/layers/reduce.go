@@ -71,15 +71,17 @@ func (n *Net) Norm(x *gorgonia.Node, name string, r Reduce) *gorgonia.Node {
 }
 
 // LogSumExp adds log Σeˣ. No element overflows. Of elements that are all -Inf it is -Inf, with a
-// gradient of NaN.
+// gradient of 0.
 func (n *Net) LogSumExp(x *gorgonia.Node, name string, r Reduce) *gorgonia.Node {
 	return n.reduce("logsumexp", x, name, r, func(c calc, x kernels.Value, axes []int) kernels.Value {
 		// m + log Σexp(x - m) for any m: the largest element, or a finite number next to it, so that
-		// x - m is not Inf - Inf.
-		_, most := c.limits(x)
-		m := c.clamp(c.detach(c.reduce(kernels.Max, x, axes)), -most, most)
+		// x - m is not Inf - Inf. The sum is 1 or more, or 0 if all elements are -Inf.
+		least, most := c.limits(x)
+		largest := c.detach(c.reduce(kernels.Max, x, axes))
+		m := c.clamp(largest, -most, most)
 		sum := c.reduce(kernels.Sum, c.of(kernels.Exp, c.two(kernels.Sub, x, m)), axes)
-		return c.two(kernels.Add, m, c.of(kernels.Log, sum))
+		log := c.of(kernels.Log, c.two(kernels.Maximum, sum, c.scalar(x, least)))
+		return c.Apply(kernels.Where, nil, sum, c.two(kernels.Add, m, log), largest)
 	})
 }
 
