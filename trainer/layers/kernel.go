@@ -179,12 +179,21 @@ func (k *kernel) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, t := range x {
+		if at := slices.IndexFunc(t.Data, beyond); at >= 0 && !t.Type.Float() && !storage[k.of].Float() {
+			return nil, fmt.Errorf("%v: element %d of operand %d is about %v: Gorgonia's machines compute layers in float64, "+
+				"which holds integers below 2^53: use package trainer or trainer/vm: %w", k, at, i, t.Data[at], ErrShape)
+		}
+	}
 	y, err := kernels.Eval(k.op, k.attrs, x)
 	if err != nil {
 		return nil, err
 	}
 	return result(k.of, y[k.output].Data, y[k.output].Shape...), nil
 }
+
+// beyond reports whether x may be an integer that a float64 does not hold.
+func beyond(x float64) bool { return x >= 1<<53 || x <= -1<<53 }
 
 // DiffWRT reports a gradient for each float operand, if the operation has a gradient and the value
 // of the node is of a float type.
