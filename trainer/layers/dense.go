@@ -67,7 +67,11 @@ func ReLU(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 
 // Sigmoid is the activation 1/(1+exp(-x)).
 func Sigmoid(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-	return n.activate("sigmoid", x, name, gorgonia.Sigmoid)
+	layer := fmt.Sprintf("sigmoid %q", name)
+	if !n.ready(layer, x) {
+		return nil
+	}
+	return n.apply(layer, name, kernels.Sigmoid, nil, x) // Gorgonia's own is exactly 1 from 19 on
 }
 
 // Tanh is the activation tanh(x).

@@ -81,7 +81,7 @@ func tryGraphs(t *testing.T, stream uint64, tries int, where string, check func(
 	for range tries {
 		g, dt := growGraph(r, 5+r.IntN(56), operationNames()), types[r.IntN(2)]
 		if err := check(g, dt); err != nil {
-			report(t, g, where, err, func(g randomGraph) error { return check(g, dt) })
+			report(t, g, fmt.Sprintf("%s in %v", where, dt), err, func(g randomGraph) error { return check(g, dt) })
 			if failed++; failed == 3 {
 				t.Fatal("three graphs fail: the rest is not tried")
 			}
