@@ -3,6 +3,8 @@ package kernels
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
 )
 
 // Functions of two elements.
@@ -17,6 +19,11 @@ var (
 	Mul = Register(binary("mul", func(x, y float64) float64 { return x * y }, binaryCases(), binaryKey("⊙")))
 	Div = Register(binary("div", func(x, y float64) float64 { return x / y }, binaryCases(nil, offZero), binaryKey("÷")))
 	Pow = Register(binary("pow", math.Pow, binaryCases(base, nil), binaryKey("^")))
+
+	// The larger and the smaller of two elements: NaN where either is NaN, b where they are equal. Of
+	// equal elements, each gets half of the gradient.
+	Maximum = Register(binary("maximum", maximum, unequal))
+	Minimum = Register(binary("minimum", minimum, unequal))
 )
 
 // Comparisons.
@@ -51,6 +58,8 @@ func init() {
 		slope := mul(g, b, g.Apply(Pow, nil, a, affine(g, b, 1, -1)))
 		return mul(g, dy, slope), mul(g, dy, mul(g, y, g.Apply(Log, nil, a)))
 	})
+	Maximum.Grad = binaryGrad(func(g Graph, a, b, _, dy Value) (da, db Value) { return share(g, a, b, dy), share(g, b, a, dy) })
+	Minimum.Grad = binaryGrad(func(g Graph, a, b, _, dy Value) (da, db Value) { return share(g, b, a, dy), share(g, a, b, dy) })
 	for _, op := range []*Op{Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual} {
 		op.Grad = noGrad
 	}
@@ -58,6 +67,26 @@ func init() {
 
 // binaryKey is the Gorgonia key of an operator of two operands.
 func binaryKey(operator string) string { return "gorgonia.elemBinOp:" + operator }
+
+// share is dy where a > b, half of it where a = b, and 0 elsewhere.
+func share(g Graph, a, b, dy Value) Value {
+	twice := g.Apply(Add, nil, g.Apply(Greater, nil, a, b), g.Apply(GreaterEqual, nil, a, b))
+	return mul(g, dy, affine(g, twice, 0.5, 0))
+}
+
+func maximum(x, y float64) float64 {
+	if x > y || x != x {
+		return x
+	}
+	return y
+}
+
+func minimum(x, y float64) float64 {
+	if x < y || x != x {
+		return x
+	}
+	return y
+}
 
 // oneIf is 1 for true and 0 for false.
 func oneIf(b bool) float64 {
@@ -74,4 +103,15 @@ func whole(r *rand.Rand, data []float64) {
 	for i := range data {
 		data[i] = float64(r.IntN(5) - 2)
 	}
+}
+
+// unequal has operands whose elements differ by half or more, so that a small step exchanges none.
+func unequal(r *rand.Rand, float arena.DType) Case {
+	c := binaryCases()(r, float)
+	c.Fill = func(r *rand.Rand, k int, data []float64) {
+		for i := range data {
+			data[i] = float64(r.IntN(13)-6) + float64(k)/2
+		}
+	}
+	return c
 }

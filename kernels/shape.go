@@ -8,7 +8,10 @@ import (
 )
 
 // ReshapeAttrs are the attributes of Reshape.
-type ReshapeAttrs struct{ Shape Shape }
+type ReshapeAttrs struct {
+	Shape  Shape
+	Detach bool // no gradient passes, as if x were constant
+}
 
 // Reshape gives the same elements another shape.
 //
@@ -41,7 +44,7 @@ var Reshape = Register(&Op{
 		if len(s) > 1 && r.IntN(2) == 0 {
 			to = append(Shape{s[0] * s[1]}, s[2:]...)
 		}
-		return Case{Attrs: ReshapeAttrs{to}, In: []Spec{{randomType(r, float), s}}, Fill: fillAny}
+		return Case{Attrs: ReshapeAttrs{Shape: to}, In: []Spec{{randomType(r, float), s}}, Fill: fillAny}
 	},
 })
 
@@ -193,6 +196,9 @@ var Concat = Register(&Op{
 
 func init() {
 	Reshape.Grad = func(g Graph, n Node, dy []Value) []Value {
+		if n.Attrs.(ReshapeAttrs).Detach {
+			return []Value{None}
+		}
 		return []Value{reshape(g, dy[0], g.Spec(n.In[0]).Shape)}
 	}
 	Transpose.Grad = func(g Graph, n Node, dy []Value) []Value {

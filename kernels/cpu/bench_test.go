@@ -53,6 +53,7 @@ func timedOps() []timed {
 		{"sigmoid", kernels.Sigmoid, nil, []kernels.Spec{f(128, 512)}},
 		{"softplus", kernels.Softplus, nil, []kernels.Spec{f(128, 512)}},
 		{"erf", kernels.Erf, nil, []kernels.Spec{f(128, 512)}},
+		{"maximum_scalar", kernels.Maximum, nil, []kernels.Spec{f(128, 512), f()}},
 		{"chain", kernels.Chain, chain, []kernels.Spec{f(128, 512), f(512)}},
 		{"sum_columns", kernels.Sum, kernels.ReduceAttrs{Axes: []int{0}}, []kernels.Spec{f(128, 512)}},
 		{"sum_rows", kernels.Sum, kernels.ReduceAttrs{Axes: []int{1}}, []kernels.Spec{f(128, 512)}},

@@ -40,6 +40,8 @@ var elementRules = map[*kernels.Op]elementRule{
 	kernels.Pow: func(w *writer, n floatKind, _ any, x, y string) string {
 		return w.call(n, "pow", x, y)
 	},
+	kernels.Maximum: extreme("gt"),
+	kernels.Minimum: extreme("lt"),
 
 	kernels.Less:         comparison("lt"),
 	kernels.LessEqual:    comparison("le"),
@@ -105,6 +107,13 @@ func function(name string) elementRule {
 func comparison(how string) elementRule {
 	return func(w *writer, n floatKind, _ any, x, y string) string {
 		return w.choose(n, how, x, y, n.literal(1), n.literal(0))
+	}
+}
+
+// extreme is the rule of the larger or smaller operand: y where they are equal, NaN where one is.
+func extreme(how string) elementRule {
+	return func(w *writer, n floatKind, _ any, x, y string) string {
+		return w.choose(n, "nan", x, x, x, w.choose(n, how, x, y, x, y))
 	}
 }
 

@@ -67,7 +67,11 @@ func ReLU(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 
 // Sigmoid is the activation 1/(1+exp(-x)).
 func Sigmoid(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-	return n.activate("sigmoid", x, name, gorgonia.Sigmoid)
+	layer := fmt.Sprintf("sigmoid %q", name)
+	if !n.ready(layer, x) {
+		return nil
+	}
+	return n.apply(layer, name, kernels.Sigmoid, nil, x) // Gorgonia's own is exactly 1 from 19 on
 }
 
 // Tanh is the activation tanh(x).
@@ -84,23 +88,6 @@ func LeakyReLU(slope float64) Activation {
 		}
 		return n.apply(layer, name, kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: slope}, x)
 	}
-}
-
-// Erf is the error function, 2/√π ∫ exp(-t²) dt from 0 to x, as an activation. x·(1 + erf(x/√2))/2
-// is GELU.
-func Erf(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-	layer := fmt.Sprintf("erf %q", name)
-	if !n.ready(layer, x) {
-		return nil
-	}
-	return n.apply(layer, name, kernels.Erf, nil, x)
-}
-
-// Softmax adds exp(x)/Σexp(x) over the last axis. A classifier needs none: its loss contains it.
-func (n *Net) Softmax(x *gorgonia.Node, name string) *gorgonia.Node {
-	return n.activate("softmax", x, name, func(x *gorgonia.Node) (*gorgonia.Node, error) {
-		return gorgonia.SoftMax(x, x.Dims()-1)
-	})
 }
 
 // activate adds an activation of Gorgonia.

@@ -4,10 +4,26 @@
 // values, so that layers mix with any Gorgonia code. Every layer has a name; the names of its
 // parameters begin with it. By input:
 //
-//	rows    [B, In]       Dense, BatchNorm, Softmax
+//	rows    [B, In]       Dense, BatchNorm
 //	images  [B, C, H, W]  Conv, MaxPool, AvgPool, GlobalAvgPool, BatchNorm
 //	indices [B] or [B, T] Embedding
-//	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Erf
+//	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, and activations: ReLU, LeakyReLU, Sigmoid, Tanh,
+//	                      Erf, GELU, GELUTanh, SiLU, Softplus, ELU, HardSwish, Clamp
+//
+// Operations are layers without parameters, on values of any shape, whose names may be empty:
+//
+//	arithmetic   Add, Sub, Mul, Div, Pow, Maximum, Minimum; shapes broadcast as in NumPy
+//	elements     Exp, Expm1, Log, Log1p, Sqrt, Square, Abs, Neg, Reciprocal, Sin, Cos, Affine, Power
+//	comparisons  Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual
+//	reductions   Sum, Mean, Max, Min, Prod, Norm, LogSumExp, Variance; along any axes
+//	lines        Softmax, LogSoftmax, CumSum, TopK, ArgMax; along any axis
+//	products     MatMul of matrices, vectors and batches; Einsum
+//	parts        Slice, At, Split
+//	shapes       Reshape, Transpose, Repeat, Concat, Stack
+//	values       Constant, Cast, Where
+//
+// Gorgonia makes one node of two whose hashes are equal, and its hashes ignore parts of some
+// operations, such as the high bits of a slice's bounds. Nodes of this package are never merged.
 //
 // Classifier, ClassifierOneHot, Regressor and Autoencoder add the loss and return a [Model]: the
 // nodes that are fed, learned and minimised. A trainer builds the model anew for each batch size.
@@ -16,7 +32,8 @@
 // fills its memory with [Fill], and [Net.Values] binds values for Gorgonia's own machines.
 //
 // A mistake, such as a shape that does not fit, is an error with the names and the shapes. The net
-// keeps the first one: [Net.Err] returns it, and so do the methods that return a Model.
+// keeps the first one: [Net.Err] returns it, and so do the methods that return a Model. Layers after an
+// error return nil; [Failed] finds the error in the graph.
 //
 // The operations that Gorgonia lacks are gorgonia.Ops with a symbolic gradient. Gorgonia's own
 // machines run and train with them too, but slowly.

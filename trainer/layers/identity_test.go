@@ -51,6 +51,14 @@ func TestNodesThatGorgoniaMergesAreDistinct(t *testing.T) {
 			a, b := mask(1000), mask(2000)
 			return gorgonia.Must(gorgonia.Sub(gorgonia.Must(gorgonia.Add(x, b)), gorgonia.Must(gorgonia.Add(x, a))))
 		}, func(i int) float64 { return map[bool]float64{true: 1000}[i == 30] }},
+		{"softmax and its logarithm", []int{2, 8}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			share, log := n.Softmax(x, "share"), n.LogSoftmax(x, "log")
+			apart := n.Abs(n.Sub(n.Log(share, ""), log, ""), "")
+			return n.Less(apart, n.Constant(1e-9, ""), "") // as one node, the share would be its own logarithm
+		}, func(int) float64 { return 1 }},
+		{"sums of other axes", []int{3, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.Sub(n.Sum(x, "", layers.Reduce{Axes: []int{1}}), n.Sum(x, "", layers.Reduce{Axes: []int{0}}), "")
+		}, func(i int) float64 { return []float64{-6, 0, 6}[i] }},
 		{"operations of two nets", []int{2, 8}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 			other := layers.New(x.Graph())
 			first := n.Slice(x, "first", layers.Range{Axis: 1, Start: 0, End: 4})

@@ -111,6 +111,19 @@ var storage = map[tensor.Dtype]arena.DType{
 
 // InferShape returns the shape of the operation's result.
 func (k *kernel) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	specs, err := k.specs(in)
+	if err != nil {
+		return nil, err
+	}
+	out, err := k.op.Infer(k.attrs, specs)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Shape(out[k.output].Shape), nil
+}
+
+// specs returns the specs of operands of the given shapes.
+func (k *kernel) specs(in []gorgonia.DimSizer) ([]kernels.Spec, error) {
 	if len(in) != len(k.types) {
 		return nil, fmt.Errorf("%v: %d operands, needs %d: %w", k, len(in), len(k.types), ErrShape)
 	}
@@ -122,11 +135,7 @@ func (k *kernel) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 		}
 		specs[i] = kernels.Spec{Type: k.types[i], Shape: kernels.Shape(s)}
 	}
-	out, err := k.op.Infer(k.attrs, specs)
-	if err != nil {
-		return nil, err
-	}
-	return tensor.Shape(out[k.output].Shape), nil
+	return specs, nil
 }
 
 // operands returns the values of the operands in float64.
@@ -170,12 +179,21 @@ func (k *kernel) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, t := range x {
+		if at := slices.IndexFunc(t.Data, beyond); at >= 0 && !t.Type.Float() && !storage[k.of].Float() {
+			return nil, fmt.Errorf("%v: element %d of operand %d is about %v: Gorgonia's machines compute layers in float64, "+
+				"which holds integers below 2^53: use package trainer or trainer/vm: %w", k, at, i, t.Data[at], ErrShape)
+		}
+	}
 	y, err := kernels.Eval(k.op, k.attrs, x)
 	if err != nil {
 		return nil, err
 	}
 	return result(k.of, y[k.output].Data, y[k.output].Shape...), nil
 }
+
+// beyond reports whether x may be an integer that a float64 does not hold.
+func beyond(x float64) bool { return x >= 1<<53 || x <= -1<<53 }
 
 // DiffWRT reports a gradient for each float operand, if the operation has a gradient and the value
 // of the node is of a float type.
@@ -277,5 +295,6 @@ func (k *kernelGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result(in[k.wrt].Dtype(), d, in[k.wrt].Shape()...), nil
+	// d may be dy itself, and Gorgonia adds up gradients in place.
+	return result(in[k.wrt].Dtype(), slices.Clone(d), in[k.wrt].Shape()...), nil
 }

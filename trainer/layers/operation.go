@@ -10,7 +10,9 @@ import (
 )
 
 // An operation is a layer without parameters whose name may be empty. The files slice.go, join.go,
-// shape.go, constant.go, compare.go, scan.go and topk.go have the operations, one family each.
+// shape.go, constant.go, compare.go, scan.go, topk.go, arithmetic.go, elementwise.go, reduce.go,
+// softmax.go, matmul.go and einsum.go have the operations, one family each. An operation that is a
+// formula of several operations of package kernels is one node: see compose.go.
 
 // operation describes an operation in errors: `slice "gate"`, or without a name `slice of "x"`.
 func operation(what, name string, x *gorgonia.Node) string {

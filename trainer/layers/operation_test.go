@@ -38,7 +38,8 @@ type opCase struct {
 
 // opCases lists the cases of all families.
 func opCases() []opCase {
-	return slices.Concat(sliceCases(), shapeCases(), constantCases(), compareCases(), scanCases(), topkCases())
+	return slices.Concat(sliceCases(), shapeCases(), constantCases(), compareCases(), scanCases(), topkCases(),
+		arithmeticCases(), elementwiseCases(), reduceCases(), matMulCases(), einsumCases(), softmaxCases())
 }
 
 // devices are those that operations are tested on. The tag gpu adds one.
@@ -288,9 +289,18 @@ func TestOperationsAndTheirGradientsAreThoseOfPlainGoOnEveryDevice(t *testing.T)
 // floatsOf reads a value of floats.
 func floatsOf(t *testing.T, spec kernels.Spec, read func([]byte) error) []float64 {
 	t.Helper()
+	x, err := floatsIn(spec, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// floatsIn is floatsOf with an error.
+func floatsIn(spec kernels.Spec, read func([]byte) error) ([]float64, error) {
 	b := make([]byte, spec.Bytes())
 	if err := read(b); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	out := make([]float64, spec.Shape.Elems())
 	for i := range out {
@@ -300,5 +310,5 @@ func floatsOf(t *testing.T, spec kernels.Spec, read func([]byte) error) []float6
 			out[i] = math.Float64frombits(binary.NativeEndian.Uint64(b[8*i:]))
 		}
 	}
-	return out
+	return out, nil
 }

@@ -3,7 +3,9 @@ package layers_test
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -133,6 +135,33 @@ func TestIndicesAreIntsOnBothMachines(t *testing.T) {
 		want := fmt.Sprint([]int{1, 0}, []int{1, 2, -3, 5, 5, 4}, []int{1, 8}, append(table[2:4:4], table[:2]...))
 		if got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Gorgonia's machines run references, which compute in float64.
+func TestIntegersThatAFloatDoesNotHoldAreExactOrAnError(t *testing.T) {
+	for _, v := range []int{1<<53 + 1, -1<<53 - 1, math.MaxInt} {
+		n := layers.New(gorgonia.NewGraph())
+		x := n.Indices("x", 2)
+		last := n.At(x, "last", 0, 1)
+		let(t, x, tensor.New(tensor.WithShape(2), tensor.WithBacking([]int{0, v})))
+		var got gorgonia.Value
+		gorgonia.Read(last, &got)
+		tape := gorgonia.NewTapeMachine(x.Graph())
+		if err := tape.RunAll(); err == nil || !strings.Contains(err.Error(), "2^53") { // Gorgonia's errors do not unwrap
+			t.Errorf("%d on a tape machine: got %v, %v, want an error that says why", v, got, err)
+		}
+		tape.Close()
+		m, err := vm.New(x.Graph(), vm.Options{Device: cputest.OpenChecked(t, cpu.Options{Threads: 1})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.RunAll(); err != nil || fmt.Sprint(got.Data()) != fmt.Sprint(v) {
+			t.Errorf("%d on ours: got %v, %v", v, got, err)
 		}
 		if err := m.Close(); err != nil {
 			t.Error(err)

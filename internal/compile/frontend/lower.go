@@ -75,6 +75,9 @@ func (r *reader) lowerOp(n *gorgonia.Node) (*rule, error) {
 	if f, ok := n.Op().(interface{ Failure() error }); ok {
 		return nil, f.Failure()
 	}
+	if c, ok := n.Op().(composedOp); ok {
+		return lowerComposed(r, n, c), nil
+	}
 	if k, ok := n.Op().(kernelOp); ok {
 		return lowerKernel(r, n, k)
 	}

@@ -18,8 +18,8 @@ import (
 var chainCodes = []string{"end", "load", "store",
 	"neg", "abs", "sign", "square", "cube", "inverse", "sqrt", "inverseSqrt", "ceil", "floor", "relu", "affine", "leakyRelu",
 	"exp", "expm1", "log", "log2", "log1p", "sigmoid", "tanh", "softplus", "erf",
-	"add", "sub", "mul", "div", "less", "lessEqual", "equal", "notEqual", "reluGrad", "leakyReluGrad", "sigmoidGrad", "tanhGrad",
-	"<sub", "<div", "<less", "<lessEqual", "<reluGrad", "<leakyReluGrad", "<sigmoidGrad", "<tanhGrad",
+	"add", "sub", "mul", "div", "less", "lessEqual", "equal", "notEqual", "reluGrad", "leakyReluGrad", "sigmoidGrad", "tanhGrad", "maximum", "minimum",
+	"<sub", "<div", "<less", "<lessEqual", "<reluGrad", "<leakyReluGrad", "<sigmoidGrad", "<tanhGrad", "<maximum", "<minimum",
 }
 
 // Registers of a chain.

@@ -101,12 +101,21 @@ func pairs() []elementwise {
 	truth := func(predicate int) func(a *asm) {
 		return func(a *asm) { a.keep(a.cmp(predicate, a.v(1), a.v(0), 0, a.v(0)), number(1), a.v(0)) }
 	}
+	extreme := func(name string) func(a *asm) { // MAX and MIN return b where either is NaN
+		return func(a *asm) {
+			a.set(a.v(0), a.v(2))
+			a.f(name, a.v(1), a.v(0), a.v(0))
+			a.where(a.cmp(unordered, a.v(2), a.v(2), 0, a.v(3)), a.v(2), a.v(0))
+		}
+	}
 	list := []elementwise{
 		{name: "add", doc: "computes dst = a + b.", body: arithmetic("ADD")},
 		{name: "sub", doc: "computes dst = a - b.", body: arithmetic("SUB")},
 		{name: "mul", doc: "computes dst = a·b.", body: arithmetic("MUL")},
 		{name: "div", doc: "computes dst = a/b.", body: arithmetic("DIV")},
 		{name: "max", doc: "computes the larger of both, b where one is NaN.", body: arithmetic("MAX")},
+		{name: "maximum", doc: "computes the larger of both, b where they are equal, NaN where one is.", body: extreme("MAX")},
+		{name: "minimum", doc: "computes the smaller of both, b where they are equal, NaN where one is.", body: extreme("MIN")},
 		{name: "less", doc: "computes 1 where a < b, else 0.", body: truth(less)},
 		{name: "lessEqual", doc: "computes 1 where a <= b, else 0.", body: truth(lessEqual)},
 		{name: "equal", doc: "computes 1 where a = b, else 0.", body: truth(equal)},

@@ -51,6 +51,30 @@ func maxTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// maximumTile computes max(a, b); NaN where either is NaN.
+func maximumTile[T asm.Float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i, v := range a {
+		w := b[i]
+		if v > w || v != v {
+			w = v
+		}
+		dst[i] = w
+	}
+}
+
+// minimumTile computes min(a, b); NaN where either is NaN.
+func minimumTile[T asm.Float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i, v := range a {
+		w := b[i]
+		if v < w || v != v {
+			w = v
+		}
+		dst[i] = w
+	}
+}
+
 // powTile computes a^b in float64.
 func powTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]

@@ -29,12 +29,14 @@ func newChainCodes() map[*kernels.Op]ChainCode {
 		kernels.Exp, kernels.Expm1, kernels.Log, kernels.Log2, kernels.Log1p, kernels.Sigmoid, kernels.Tanh, kernels.Softplus, kernels.Erf,
 		kernels.Add, kernels.Sub, kernels.Mul, kernels.Div, kernels.Less, kernels.LessEqual, kernels.Equal, kernels.NotEqual,
 		kernels.ReLUGrad, kernels.LeakyReLUGrad, kernels.SigmoidGrad, kernels.TanhGrad,
+		kernels.Maximum, kernels.Minimum,
 	} {
 		codes[op] = ChainCode{Code: next}
 		next++
 	}
 	for _, op := range []*kernels.Op{kernels.Sub, kernels.Div, kernels.Less, kernels.LessEqual,
-		kernels.ReLUGrad, kernels.LeakyReLUGrad, kernels.SigmoidGrad, kernels.TanhGrad} {
+		kernels.ReLUGrad, kernels.LeakyReLUGrad, kernels.SigmoidGrad, kernels.TanhGrad,
+		kernels.Maximum, kernels.Minimum} {
 		codes[op] = ChainCode{codes[op].Code, next}
 		next++
 	}

@@ -34,7 +34,7 @@ var avx2Float32 = &Kernels[float32]{
 		kernels.Add: add32AVX2, kernels.Pow: pow32AVX2, kernels.Sub: sub32AVX2, kernels.Mul: mul32AVX2, kernels.Div: div32AVX2,
 		kernels.Less: less32AVX2, kernels.LessEqual: lessEqual32AVX2, kernels.Equal: equal32AVX2,
 		kernels.NotEqual: notEqual32AVX2, kernels.ReLUGrad: reluGrad32AVX2, kernels.SigmoidGrad: sigmoidGrad32AVX2,
-		kernels.TanhGrad: tanhGrad32AVX2,
+		kernels.TanhGrad: tanhGrad32AVX2, kernels.Maximum: maximum32AVX2, kernels.Minimum: minimum32AVX2,
 	},
 	affine: affine32AVX2, leakyReLU: leakyRelu32AVX2, leakyReLUGrad: leakyReluGrad32AVX2, Fill: fill32AVX2, Max: max32AVX2, decode: decodeAVX2, Chain: chain32AVX2,
 }
@@ -50,7 +50,7 @@ var avx2Float64 = &Kernels[float64]{
 		kernels.Add: add64AVX2, kernels.Sub: sub64AVX2, kernels.Mul: mul64AVX2, kernels.Div: div64AVX2,
 		kernels.Less: less64AVX2, kernels.LessEqual: lessEqual64AVX2, kernels.Equal: equal64AVX2,
 		kernels.NotEqual: notEqual64AVX2, kernels.ReLUGrad: reluGrad64AVX2, kernels.SigmoidGrad: sigmoidGrad64AVX2,
-		kernels.TanhGrad: tanhGrad64AVX2,
+		kernels.TanhGrad: tanhGrad64AVX2, kernels.Maximum: maximum64AVX2, kernels.Minimum: minimum64AVX2,
 	},
 	affine: affine64AVX2, leakyReLU: leakyRelu64AVX2, leakyReLUGrad: leakyReluGrad64AVX2, Fill: fill64AVX2, Max: max64AVX2,
 }
@@ -68,7 +68,7 @@ var avx512Float32 = &Kernels[float32]{
 		kernels.Add: add32AVX512, kernels.Pow: pow32AVX512, kernels.Sub: sub32AVX512, kernels.Mul: mul32AVX512, kernels.Div: div32AVX512,
 		kernels.Less: less32AVX512, kernels.LessEqual: lessEqual32AVX512, kernels.Equal: equal32AVX512,
 		kernels.NotEqual: notEqual32AVX512, kernels.ReLUGrad: reluGrad32AVX512, kernels.SigmoidGrad: sigmoidGrad32AVX512,
-		kernels.TanhGrad: tanhGrad32AVX512,
+		kernels.TanhGrad: tanhGrad32AVX512, kernels.Maximum: maximum32AVX512, kernels.Minimum: minimum32AVX512,
 	},
 	affine: affine32AVX512, leakyReLU: leakyRelu32AVX512, leakyReLUGrad: leakyReluGrad32AVX512, Fill: fill32AVX512, Max: max32AVX512, decode: decodeAVX512, Chain: chain32AVX512,
 }
@@ -84,7 +84,7 @@ var avx512Float64 = &Kernels[float64]{
 		kernels.Add: add64AVX512, kernels.Sub: sub64AVX512, kernels.Mul: mul64AVX512, kernels.Div: div64AVX512,
 		kernels.Less: less64AVX512, kernels.LessEqual: lessEqual64AVX512, kernels.Equal: equal64AVX512,
 		kernels.NotEqual: notEqual64AVX512, kernels.ReLUGrad: reluGrad64AVX512, kernels.SigmoidGrad: sigmoidGrad64AVX512,
-		kernels.TanhGrad: tanhGrad64AVX512,
+		kernels.TanhGrad: tanhGrad64AVX512, kernels.Maximum: maximum64AVX512, kernels.Minimum: minimum64AVX512,
 	},
 	affine: affine64AVX512, leakyReLU: leakyRelu64AVX512, leakyReLUGrad: leakyReluGrad64AVX512, Fill: fill64AVX512, Max: max64AVX512,
 }

@@ -42,6 +42,7 @@ func newGoKernels[T asm.Float](unary map[*kernels.Op]UnaryFunc[T], leakyRelu fun
 			kernels.Pow: powTile[T], kernels.Less: lessTile[T], kernels.LessEqual: lessEqualTile[T],
 			kernels.Equal: equalTile[T], kernels.NotEqual: notEqualTile[T], kernels.ReLUGrad: reluGradTile[T],
 			kernels.SigmoidGrad: sigmoidGradTile[T], kernels.TanhGrad: tanhGradTile[T],
+			kernels.Maximum: maximumTile[T], kernels.Minimum: minimumTile[T],
 		},
 		affine: affineTile[T], leakyReLU: leakyRelu, leakyReLUGrad: leakyReluGradTile[T], Fill: asm.Fill[T], Max: maxTile[T],
 	}

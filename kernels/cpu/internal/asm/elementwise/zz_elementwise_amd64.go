@@ -94,6 +94,16 @@ func div32AVX2(dst []float32, a []float32, b []float32)
 //go:noescape
 func max32AVX2(dst []float32, a []float32, b []float32)
 
+// maximum32AVX2 computes the larger of both, b where they are equal, NaN where one is.
+//
+//go:noescape
+func maximum32AVX2(dst []float32, a []float32, b []float32)
+
+// minimum32AVX2 computes the smaller of both, b where they are equal, NaN where one is.
+//
+//go:noescape
+func minimum32AVX2(dst []float32, a []float32, b []float32)
+
 // less32AVX2 computes 1 where a < b, else 0.
 //
 //go:noescape
@@ -228,6 +238,16 @@ func div64AVX2(dst []float64, a []float64, b []float64)
 //
 //go:noescape
 func max64AVX2(dst []float64, a []float64, b []float64)
+
+// maximum64AVX2 computes the larger of both, b where they are equal, NaN where one is.
+//
+//go:noescape
+func maximum64AVX2(dst []float64, a []float64, b []float64)
+
+// minimum64AVX2 computes the smaller of both, b where they are equal, NaN where one is.
+//
+//go:noescape
+func minimum64AVX2(dst []float64, a []float64, b []float64)
 
 // less64AVX2 computes 1 where a < b, else 0.
 //
@@ -489,6 +509,16 @@ func div32AVX512(dst []float32, a []float32, b []float32)
 //go:noescape
 func max32AVX512(dst []float32, a []float32, b []float32)
 
+// maximum32AVX512 computes the larger of both, b where they are equal, NaN where one is.
+//
+//go:noescape
+func maximum32AVX512(dst []float32, a []float32, b []float32)
+
+// minimum32AVX512 computes the smaller of both, b where they are equal, NaN where one is.
+//
+//go:noescape
+func minimum32AVX512(dst []float32, a []float32, b []float32)
+
 // less32AVX512 computes 1 where a < b, else 0.
 //
 //go:noescape
@@ -623,6 +653,16 @@ func div64AVX512(dst []float64, a []float64, b []float64)
 //
 //go:noescape
 func max64AVX512(dst []float64, a []float64, b []float64)
+
+// maximum64AVX512 computes the larger of both, b where they are equal, NaN where one is.
+//
+//go:noescape
+func maximum64AVX512(dst []float64, a []float64, b []float64)
+
+// minimum64AVX512 computes the smaller of both, b where they are equal, NaN where one is.
+//
+//go:noescape
+func minimum64AVX512(dst []float64, a []float64, b []float64)
 
 // less64AVX512 computes 1 where a < b, else 0.
 //

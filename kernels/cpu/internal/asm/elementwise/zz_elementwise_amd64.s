@@ -1217,6 +1217,174 @@ done:
 	VZEROUPPER
 	RET
 
+// func maximum32AVX2(dst []float32, a []float32, b []float32)
+// Requires: AVX, CMOV, SSE
+TEXT ·maximum32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
+
+loop:
+	VMOVUPS   (SI), Y0
+	VMOVUPS   32(SI), Y1
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VMOVUPS   (DX), Y4
+	VMOVUPS   32(DX), Y5
+	VMOVUPS   64(DX), Y6
+	VMOVUPS   96(DX), Y7
+	VMOVAPS   Y0, Y8
+	VMOVAPS   Y1, Y9
+	VMOVAPS   Y2, Y10
+	VMOVAPS   Y3, Y11
+	VMAXPS    Y4, Y0, Y0
+	VMAXPS    Y5, Y1, Y1
+	VMAXPS    Y6, Y2, Y2
+	VMAXPS    Y7, Y3, Y3
+	VCMPPS    $0x03, Y8, Y8, Y12
+	VCMPPS    $0x03, Y9, Y9, Y13
+	VCMPPS    $0x03, Y10, Y10, Y14
+	VCMPPS    $0x03, Y11, Y11, Y15
+	VBLENDVPS Y12, Y8, Y0, Y0
+	VBLENDVPS Y13, Y9, Y1, Y1
+	VBLENDVPS Y14, Y10, Y2, Y2
+	VBLENDVPS Y15, Y11, Y3, Y3
+	VMOVUPS   Y0, (DI)
+	VMOVUPS   Y1, 32(DI)
+	VMOVUPS   Y2, 64(DI)
+	VMOVUPS   Y3, 96(DI)
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x00000080, SI
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x20, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x02, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (SI), Y0, Y0
+	ADDQ       $0x20, SI
+	VMOVUPS    (R9), Y1
+	VMASKMOVPS (DX), Y1, Y1
+	ADDQ       $0x20, DX
+	VMOVAPS    Y0, Y2
+	VMAXPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y2, Y2, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (DI)
+	ADDQ       $0x20, DI
+	SUBQ       R10, CX
+	JG         tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func minimum32AVX2(dst []float32, a []float32, b []float32)
+// Requires: AVX, CMOV, SSE
+TEXT ·minimum32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
+
+loop:
+	VMOVUPS   (SI), Y0
+	VMOVUPS   32(SI), Y1
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VMOVUPS   (DX), Y4
+	VMOVUPS   32(DX), Y5
+	VMOVUPS   64(DX), Y6
+	VMOVUPS   96(DX), Y7
+	VMOVAPS   Y0, Y8
+	VMOVAPS   Y1, Y9
+	VMOVAPS   Y2, Y10
+	VMOVAPS   Y3, Y11
+	VMINPS    Y4, Y0, Y0
+	VMINPS    Y5, Y1, Y1
+	VMINPS    Y6, Y2, Y2
+	VMINPS    Y7, Y3, Y3
+	VCMPPS    $0x03, Y8, Y8, Y12
+	VCMPPS    $0x03, Y9, Y9, Y13
+	VCMPPS    $0x03, Y10, Y10, Y14
+	VCMPPS    $0x03, Y11, Y11, Y15
+	VBLENDVPS Y12, Y8, Y0, Y0
+	VBLENDVPS Y13, Y9, Y1, Y1
+	VBLENDVPS Y14, Y10, Y2, Y2
+	VBLENDVPS Y15, Y11, Y3, Y3
+	VMOVUPS   Y0, (DI)
+	VMOVUPS   Y1, 32(DI)
+	VMOVUPS   Y2, 64(DI)
+	VMOVUPS   Y3, 96(DI)
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x00000080, SI
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x20, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x02, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (SI), Y0, Y0
+	ADDQ       $0x20, SI
+	VMOVUPS    (R9), Y1
+	VMASKMOVPS (DX), Y1, Y1
+	ADDQ       $0x20, DX
+	VMOVAPS    Y0, Y2
+	VMINPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y2, Y2, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (DI)
+	ADDQ       $0x20, DI
+	SUBQ       R10, CX
+	JG         tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
 // func less32AVX2(dst []float32, a []float32, b []float32)
 // Requires: AVX, CMOV, SSE
 TEXT ·less32AVX2(SB), NOSPLIT, $8-72
@@ -3104,6 +3272,174 @@ done:
 	VZEROUPPER
 	RET
 
+// func maximum64AVX2(dst []float64, a []float64, b []float64)
+// Requires: AVX, CMOV, SSE
+TEXT ·maximum64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
+
+loop:
+	VMOVUPS   (SI), Y0
+	VMOVUPS   32(SI), Y1
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VMOVUPS   (DX), Y4
+	VMOVUPS   32(DX), Y5
+	VMOVUPS   64(DX), Y6
+	VMOVUPS   96(DX), Y7
+	VMOVAPS   Y0, Y8
+	VMOVAPS   Y1, Y9
+	VMOVAPS   Y2, Y10
+	VMOVAPS   Y3, Y11
+	VMAXPD    Y4, Y0, Y0
+	VMAXPD    Y5, Y1, Y1
+	VMAXPD    Y6, Y2, Y2
+	VMAXPD    Y7, Y3, Y3
+	VCMPPD    $0x03, Y8, Y8, Y12
+	VCMPPD    $0x03, Y9, Y9, Y13
+	VCMPPD    $0x03, Y10, Y10, Y14
+	VCMPPD    $0x03, Y11, Y11, Y15
+	VBLENDVPD Y12, Y8, Y0, Y0
+	VBLENDVPD Y13, Y9, Y1, Y1
+	VBLENDVPD Y14, Y10, Y2, Y2
+	VBLENDVPD Y15, Y11, Y3, Y3
+	VMOVUPS   Y0, (DI)
+	VMOVUPS   Y1, 32(DI)
+	VMOVUPS   Y2, 64(DI)
+	VMOVUPS   Y3, 96(DI)
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x00000080, SI
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x10, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x10, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000004, R10
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x03, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (SI), Y0, Y0
+	ADDQ       $0x20, SI
+	VMOVUPS    (R9), Y1
+	VMASKMOVPS (DX), Y1, Y1
+	ADDQ       $0x20, DX
+	VMOVAPS    Y0, Y2
+	VMAXPD     Y1, Y0, Y0
+	VCMPPD     $0x03, Y2, Y2, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (DI)
+	ADDQ       $0x20, DI
+	SUBQ       R10, CX
+	JG         tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func minimum64AVX2(dst []float64, a []float64, b []float64)
+// Requires: AVX, CMOV, SSE
+TEXT ·minimum64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
+
+loop:
+	VMOVUPS   (SI), Y0
+	VMOVUPS   32(SI), Y1
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VMOVUPS   (DX), Y4
+	VMOVUPS   32(DX), Y5
+	VMOVUPS   64(DX), Y6
+	VMOVUPS   96(DX), Y7
+	VMOVAPS   Y0, Y8
+	VMOVAPS   Y1, Y9
+	VMOVAPS   Y2, Y10
+	VMOVAPS   Y3, Y11
+	VMINPD    Y4, Y0, Y0
+	VMINPD    Y5, Y1, Y1
+	VMINPD    Y6, Y2, Y2
+	VMINPD    Y7, Y3, Y3
+	VCMPPD    $0x03, Y8, Y8, Y12
+	VCMPPD    $0x03, Y9, Y9, Y13
+	VCMPPD    $0x03, Y10, Y10, Y14
+	VCMPPD    $0x03, Y11, Y11, Y15
+	VBLENDVPD Y12, Y8, Y0, Y0
+	VBLENDVPD Y13, Y9, Y1, Y1
+	VBLENDVPD Y14, Y10, Y2, Y2
+	VBLENDVPD Y15, Y11, Y3, Y3
+	VMOVUPS   Y0, (DI)
+	VMOVUPS   Y1, 32(DI)
+	VMOVUPS   Y2, 64(DI)
+	VMOVUPS   Y3, 96(DI)
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x00000080, SI
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x10, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x10, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000004, R10
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x03, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (SI), Y0, Y0
+	ADDQ       $0x20, SI
+	VMOVUPS    (R9), Y1
+	VMASKMOVPS (DX), Y1, Y1
+	ADDQ       $0x20, DX
+	VMOVAPS    Y0, Y2
+	VMINPD     Y1, Y0, Y0
+	VCMPPD     $0x03, Y2, Y2, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (DI)
+	ADDQ       $0x20, DI
+	SUBQ       R10, CX
+	JG         tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
 // func less64AVX2(dst []float64, a []float64, b []float64)
 // Requires: AVX, CMOV, SSE
 TEXT ·less64AVX2(SB), NOSPLIT, $8-72
@@ -4884,139 +5220,140 @@ block:
 wnext:
 	ADDQ $0x10, BX
 	MOVL (BX), DX
-	CMPL DX, $0x00000016
+	CMPL DX, $0x00000018
 	JGE  wfrom1
-	CMPL DX, $0x0000000b
+	CMPL DX, $0x0000000c
 	JGE  wfrom2
-	CMPL DX, $0x00000005
+	CMPL DX, $0x00000006
 	JGE  wfrom3
-	CMPL DX, $0x00000002
+	CMPL DX, $0x00000003
 	JGE  wfrom4
 	CMPL DX, $0x00000001
-	JGE  w1
+	JGE  wfrom5
 	JMP  w0
 
-wfrom4:
-	CMPL DX, $0x00000003
-	JGE  wfrom5
-	JMP  w2
-
 wfrom5:
+	CMPL DX, $0x00000002
+	JGE  w2
+	JMP  w1
+
+wfrom4:
 	CMPL DX, $0x00000004
-	JGE  w4
+	JGE  wfrom6
 	JMP  w3
 
-wfrom3:
-	CMPL DX, $0x00000008
-	JGE  wfrom6
-	CMPL DX, $0x00000006
-	JGE  wfrom7
-	JMP  w5
+wfrom6:
+	CMPL DX, $0x00000005
+	JGE  w5
+	JMP  w4
 
-wfrom7:
+wfrom3:
+	CMPL DX, $0x00000009
+	JGE  wfrom7
 	CMPL DX, $0x00000007
-	JGE  w7
+	JGE  wfrom8
 	JMP  w6
 
-wfrom6:
-	CMPL DX, $0x00000009
-	JGE  wfrom8
-	JMP  w8
-
 wfrom8:
+	CMPL DX, $0x00000008
+	JGE  w8
+	JMP  w7
+
+wfrom7:
 	CMPL DX, $0x0000000a
-	JGE  w10
+	JGE  wfrom9
 	JMP  w9
 
-wfrom2:
-	CMPL DX, $0x00000010
-	JGE  wfrom9
-	CMPL DX, $0x0000000d
-	JGE  wfrom10
-	CMPL DX, $0x0000000c
-	JGE  w12
-	JMP  w11
+wfrom9:
+	CMPL DX, $0x0000000b
+	JGE  w11
+	JMP  w10
 
-wfrom10:
-	CMPL DX, $0x0000000e
+wfrom2:
+	CMPL DX, $0x00000012
+	JGE  wfrom10
+	CMPL DX, $0x0000000f
 	JGE  wfrom11
+	CMPL DX, $0x0000000d
+	JGE  wfrom12
+	JMP  w12
+
+wfrom12:
+	CMPL DX, $0x0000000e
+	JGE  w14
 	JMP  w13
 
 wfrom11:
-	CMPL DX, $0x0000000f
-	JGE  w15
-	JMP  w14
-
-wfrom9:
-	CMPL DX, $0x00000013
-	JGE  wfrom12
-	CMPL DX, $0x00000011
+	CMPL DX, $0x00000010
 	JGE  wfrom13
-	JMP  w16
+	JMP  w15
 
 wfrom13:
-	CMPL DX, $0x00000012
-	JGE  w18
-	JMP  w17
+	CMPL DX, $0x00000011
+	JGE  w17
+	JMP  w16
 
-wfrom12:
-	CMPL DX, $0x00000014
+wfrom10:
+	CMPL DX, $0x00000015
 	JGE  wfrom14
+	CMPL DX, $0x00000013
+	JGE  wfrom15
+	JMP  w18
+
+wfrom15:
+	CMPL DX, $0x00000014
+	JGE  w20
 	JMP  w19
 
 wfrom14:
-	CMPL DX, $0x00000015
-	JGE  w21
-	JMP  w20
-
-wfrom1:
-	CMPL DX, $0x00000021
-	JGE  wfrom15
-	CMPL DX, $0x0000001b
+	CMPL DX, $0x00000016
 	JGE  wfrom16
-	CMPL DX, $0x00000018
-	JGE  wfrom17
+	JMP  w21
+
+wfrom16:
 	CMPL DX, $0x00000017
 	JGE  w23
 	JMP  w22
 
-wfrom17:
-	CMPL DX, $0x00000019
+wfrom1:
+	CMPL DX, $0x00000024
+	JGE  wfrom17
+	CMPL DX, $0x0000001e
 	JGE  wfrom18
+	CMPL DX, $0x0000001b
+	JGE  wfrom19
+	CMPL DX, $0x00000019
+	JGE  wfrom20
 	JMP  w24
 
-wfrom18:
+wfrom20:
 	CMPL DX, $0x0000001a
 	JGE  w26
 	JMP  w25
 
-wfrom16:
-	CMPL DX, $0x0000001e
-	JGE  wfrom19
+wfrom19:
 	CMPL DX, $0x0000001c
-	JGE  wfrom20
+	JGE  wfrom21
 	JMP  w27
 
-wfrom20:
+wfrom21:
 	CMPL DX, $0x0000001d
 	JGE  w29
 	JMP  w28
 
-wfrom19:
+wfrom18:
+	CMPL DX, $0x00000021
+	JGE  wfrom22
 	CMPL DX, $0x0000001f
-	JGE  wfrom21
+	JGE  wfrom23
 	JMP  w30
 
-wfrom21:
+wfrom23:
 	CMPL DX, $0x00000020
 	JGE  w32
 	JMP  w31
 
-wfrom15:
-	CMPL DX, $0x00000027
-	JGE  wfrom22
-	CMPL DX, $0x00000024
-	JGE  wfrom23
+wfrom22:
 	CMPL DX, $0x00000022
 	JGE  wfrom24
 	JMP  w33
@@ -5026,37 +5363,53 @@ wfrom24:
 	JGE  w35
 	JMP  w34
 
-wfrom23:
-	CMPL DX, $0x00000025
+wfrom17:
+	CMPL DX, $0x0000002a
 	JGE  wfrom25
+	CMPL DX, $0x00000027
+	JGE  wfrom26
+	CMPL DX, $0x00000025
+	JGE  wfrom27
 	JMP  w36
 
-wfrom25:
+wfrom27:
 	CMPL DX, $0x00000026
 	JGE  w38
 	JMP  w37
 
-wfrom22:
-	CMPL DX, $0x0000002a
-	JGE  wfrom26
+wfrom26:
 	CMPL DX, $0x00000028
-	JGE  wfrom27
+	JGE  wfrom28
 	JMP  w39
 
-wfrom27:
+wfrom28:
 	CMPL DX, $0x00000029
 	JGE  w41
 	JMP  w40
 
-wfrom26:
+wfrom25:
+	CMPL DX, $0x0000002d
+	JGE  wfrom29
 	CMPL DX, $0x0000002b
-	JGE  wfrom28
+	JGE  wfrom30
 	JMP  w42
 
-wfrom28:
+wfrom30:
 	CMPL DX, $0x0000002c
 	JGE  w44
 	JMP  w43
+
+wfrom29:
+	CMPL DX, $0x0000002f
+	JGE  wfrom31
+	CMPL DX, $0x0000002e
+	JGE  w46
+	JMP  w45
+
+wfrom31:
+	CMPL DX, $0x00000030
+	JGE  w48
+	JMP  w47
 
 w0:
 	MOVL    4(BX), R13
@@ -8311,6 +8664,96 @@ w36:
 	JMP          wnext
 
 w37:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Y8
+	VMOVUPS   32(R13)(AX*1), Y9
+	VMOVAPS   Y0, Y10
+	VMOVAPS   Y1, Y11
+	VMAXPS    Y8, Y0, Y0
+	VMAXPS    Y9, Y1, Y1
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y0, Y0
+	VBLENDVPS Y13, Y11, Y1, Y1
+	VMOVUPS   64(R13)(AX*1), Y8
+	VMOVUPS   96(R13)(AX*1), Y9
+	VMOVAPS   Y2, Y10
+	VMOVAPS   Y3, Y11
+	VMAXPS    Y8, Y2, Y2
+	VMAXPS    Y9, Y3, Y3
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y2, Y2
+	VBLENDVPS Y13, Y11, Y3, Y3
+	VMOVUPS   128(R13)(AX*1), Y8
+	VMOVUPS   160(R13)(AX*1), Y9
+	VMOVAPS   Y4, Y10
+	VMOVAPS   Y5, Y11
+	VMAXPS    Y8, Y4, Y4
+	VMAXPS    Y9, Y5, Y5
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y4, Y4
+	VBLENDVPS Y13, Y11, Y5, Y5
+	VMOVUPS   192(R13)(AX*1), Y8
+	VMOVUPS   224(R13)(AX*1), Y9
+	VMOVAPS   Y6, Y10
+	VMOVAPS   Y7, Y11
+	VMAXPS    Y8, Y6, Y6
+	VMAXPS    Y9, Y7, Y7
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y6, Y6
+	VBLENDVPS Y13, Y11, Y7, Y7
+	JMP       wnext
+
+w38:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Y8
+	VMOVUPS   32(R13)(AX*1), Y9
+	VMOVAPS   Y0, Y10
+	VMOVAPS   Y1, Y11
+	VMINPS    Y8, Y0, Y0
+	VMINPS    Y9, Y1, Y1
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y0, Y0
+	VBLENDVPS Y13, Y11, Y1, Y1
+	VMOVUPS   64(R13)(AX*1), Y8
+	VMOVUPS   96(R13)(AX*1), Y9
+	VMOVAPS   Y2, Y10
+	VMOVAPS   Y3, Y11
+	VMINPS    Y8, Y2, Y2
+	VMINPS    Y9, Y3, Y3
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y2, Y2
+	VBLENDVPS Y13, Y11, Y3, Y3
+	VMOVUPS   128(R13)(AX*1), Y8
+	VMOVUPS   160(R13)(AX*1), Y9
+	VMOVAPS   Y4, Y10
+	VMOVAPS   Y5, Y11
+	VMINPS    Y8, Y4, Y4
+	VMINPS    Y9, Y5, Y5
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y4, Y4
+	VBLENDVPS Y13, Y11, Y5, Y5
+	VMOVUPS   192(R13)(AX*1), Y8
+	VMOVUPS   224(R13)(AX*1), Y9
+	VMOVAPS   Y6, Y10
+	VMOVAPS   Y7, Y11
+	VMINPS    Y8, Y6, Y6
+	VMINPS    Y9, Y7, Y7
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y6, Y6
+	VBLENDVPS Y13, Y11, Y7, Y7
+	JMP       wnext
+
+w39:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -8339,7 +8782,7 @@ w37:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w38:
+w40:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -8368,7 +8811,7 @@ w38:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w39:
+w41:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -8405,7 +8848,7 @@ w39:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w40:
+w42:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -8442,7 +8885,7 @@ w40:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w41:
+w43:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -8487,7 +8930,7 @@ w41:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w42:
+w44:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Y15
@@ -8541,7 +8984,7 @@ w42:
 	VMOVAPS      Y9, Y7
 	JMP          wnext
 
-w43:
+w45:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Y8
@@ -8594,7 +9037,7 @@ w43:
 	VMOVAPS      Y9, Y7
 	JMP          wnext
 
-w44:
+w46:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Y8
@@ -8647,6 +9090,112 @@ w44:
 	VMOVAPS      Y9, Y7
 	JMP          wnext
 
+w47:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Y8
+	VMOVUPS   32(R13)(AX*1), Y9
+	VMOVAPS   Y8, Y10
+	VMOVAPS   Y9, Y11
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y1, Y9, Y9
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y8, Y8
+	VBLENDVPS Y13, Y11, Y9, Y9
+	VMOVAPS   Y8, Y0
+	VMOVAPS   Y9, Y1
+	VMOVUPS   64(R13)(AX*1), Y8
+	VMOVUPS   96(R13)(AX*1), Y9
+	VMOVAPS   Y8, Y10
+	VMOVAPS   Y9, Y11
+	VMAXPS    Y2, Y8, Y8
+	VMAXPS    Y3, Y9, Y9
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y8, Y8
+	VBLENDVPS Y13, Y11, Y9, Y9
+	VMOVAPS   Y8, Y2
+	VMOVAPS   Y9, Y3
+	VMOVUPS   128(R13)(AX*1), Y8
+	VMOVUPS   160(R13)(AX*1), Y9
+	VMOVAPS   Y8, Y10
+	VMOVAPS   Y9, Y11
+	VMAXPS    Y4, Y8, Y8
+	VMAXPS    Y5, Y9, Y9
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y8, Y8
+	VBLENDVPS Y13, Y11, Y9, Y9
+	VMOVAPS   Y8, Y4
+	VMOVAPS   Y9, Y5
+	VMOVUPS   192(R13)(AX*1), Y8
+	VMOVUPS   224(R13)(AX*1), Y9
+	VMOVAPS   Y8, Y10
+	VMOVAPS   Y9, Y11
+	VMAXPS    Y6, Y8, Y8
+	VMAXPS    Y7, Y9, Y9
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y8, Y8
+	VBLENDVPS Y13, Y11, Y9, Y9
+	VMOVAPS   Y8, Y6
+	VMOVAPS   Y9, Y7
+	JMP       wnext
+
+w48:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Y8
+	VMOVUPS   32(R13)(AX*1), Y9
+	VMOVAPS   Y8, Y10
+	VMOVAPS   Y9, Y11
+	VMINPS    Y0, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y8, Y8
+	VBLENDVPS Y13, Y11, Y9, Y9
+	VMOVAPS   Y8, Y0
+	VMOVAPS   Y9, Y1
+	VMOVUPS   64(R13)(AX*1), Y8
+	VMOVUPS   96(R13)(AX*1), Y9
+	VMOVAPS   Y8, Y10
+	VMOVAPS   Y9, Y11
+	VMINPS    Y2, Y8, Y8
+	VMINPS    Y3, Y9, Y9
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y8, Y8
+	VBLENDVPS Y13, Y11, Y9, Y9
+	VMOVAPS   Y8, Y2
+	VMOVAPS   Y9, Y3
+	VMOVUPS   128(R13)(AX*1), Y8
+	VMOVUPS   160(R13)(AX*1), Y9
+	VMOVAPS   Y8, Y10
+	VMOVAPS   Y9, Y11
+	VMINPS    Y4, Y8, Y8
+	VMINPS    Y5, Y9, Y9
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y8, Y8
+	VBLENDVPS Y13, Y11, Y9, Y9
+	VMOVAPS   Y8, Y4
+	VMOVAPS   Y9, Y5
+	VMOVUPS   192(R13)(AX*1), Y8
+	VMOVUPS   224(R13)(AX*1), Y9
+	VMOVAPS   Y8, Y10
+	VMOVAPS   Y9, Y11
+	VMINPS    Y6, Y8, Y8
+	VMINPS    Y7, Y9, Y9
+	VCMPPS    $0x03, Y10, Y10, Y12
+	VCMPPS    $0x03, Y11, Y11, Y13
+	VBLENDVPS Y12, Y10, Y8, Y8
+	VBLENDVPS Y13, Y11, Y9, Y9
+	VMOVAPS   Y8, Y6
+	VMOVAPS   Y9, Y7
+	JMP       wnext
+
 rest:
 	ADDQ $0x00000040, CX
 	JE   done
@@ -8667,179 +9216,196 @@ tail:
 tnext:
 	ADDQ $0x10, BX
 	MOVL (BX), DX
-	CMPL DX, $0x00000016
-	JGE  tfrom29
-	CMPL DX, $0x0000000b
-	JGE  tfrom30
-	CMPL DX, $0x00000005
-	JGE  tfrom31
-	CMPL DX, $0x00000002
+	CMPL DX, $0x00000018
 	JGE  tfrom32
+	CMPL DX, $0x0000000c
+	JGE  tfrom33
+	CMPL DX, $0x00000006
+	JGE  tfrom34
+	CMPL DX, $0x00000003
+	JGE  tfrom35
 	CMPL DX, $0x00000001
-	JGE  t1
+	JGE  tfrom36
 	JMP  t0
 
-tfrom32:
-	CMPL DX, $0x00000003
-	JGE  tfrom33
-	JMP  t2
-
-tfrom33:
-	CMPL DX, $0x00000004
-	JGE  t4
-	JMP  t3
-
-tfrom31:
-	CMPL DX, $0x00000008
-	JGE  tfrom34
-	CMPL DX, $0x00000006
-	JGE  tfrom35
-	JMP  t5
+tfrom36:
+	CMPL DX, $0x00000002
+	JGE  t2
+	JMP  t1
 
 tfrom35:
-	CMPL DX, $0x00000007
-	JGE  t7
-	JMP  t6
+	CMPL DX, $0x00000004
+	JGE  tfrom37
+	JMP  t3
+
+tfrom37:
+	CMPL DX, $0x00000005
+	JGE  t5
+	JMP  t4
 
 tfrom34:
 	CMPL DX, $0x00000009
-	JGE  tfrom36
-	JMP  t8
-
-tfrom36:
-	CMPL DX, $0x0000000a
-	JGE  t10
-	JMP  t9
-
-tfrom30:
-	CMPL DX, $0x00000010
-	JGE  tfrom37
-	CMPL DX, $0x0000000d
 	JGE  tfrom38
-	CMPL DX, $0x0000000c
-	JGE  t12
-	JMP  t11
-
-tfrom38:
-	CMPL DX, $0x0000000e
+	CMPL DX, $0x00000007
 	JGE  tfrom39
-	JMP  t13
+	JMP  t6
 
 tfrom39:
-	CMPL DX, $0x0000000f
-	JGE  t15
-	JMP  t14
+	CMPL DX, $0x00000008
+	JGE  t8
+	JMP  t7
 
-tfrom37:
-	CMPL DX, $0x00000013
+tfrom38:
+	CMPL DX, $0x0000000a
 	JGE  tfrom40
-	CMPL DX, $0x00000011
+	JMP  t9
+
+tfrom40:
+	CMPL DX, $0x0000000b
+	JGE  t11
+	JMP  t10
+
+tfrom33:
+	CMPL DX, $0x00000012
 	JGE  tfrom41
+	CMPL DX, $0x0000000f
+	JGE  tfrom42
+	CMPL DX, $0x0000000d
+	JGE  tfrom43
+	JMP  t12
+
+tfrom43:
+	CMPL DX, $0x0000000e
+	JGE  t14
+	JMP  t13
+
+tfrom42:
+	CMPL DX, $0x00000010
+	JGE  tfrom44
+	JMP  t15
+
+tfrom44:
+	CMPL DX, $0x00000011
+	JGE  t17
 	JMP  t16
 
 tfrom41:
-	CMPL DX, $0x00000012
-	JGE  t18
-	JMP  t17
+	CMPL DX, $0x00000015
+	JGE  tfrom45
+	CMPL DX, $0x00000013
+	JGE  tfrom46
+	JMP  t18
 
-tfrom40:
+tfrom46:
 	CMPL DX, $0x00000014
-	JGE  tfrom42
+	JGE  t20
 	JMP  t19
 
-tfrom42:
-	CMPL DX, $0x00000015
-	JGE  t21
-	JMP  t20
+tfrom45:
+	CMPL DX, $0x00000016
+	JGE  tfrom47
+	JMP  t21
 
-tfrom29:
-	CMPL DX, $0x00000021
-	JGE  tfrom43
-	CMPL DX, $0x0000001b
-	JGE  tfrom44
-	CMPL DX, $0x00000018
-	JGE  tfrom45
+tfrom47:
 	CMPL DX, $0x00000017
 	JGE  t23
 	JMP  t22
 
-tfrom45:
+tfrom32:
+	CMPL DX, $0x00000024
+	JGE  tfrom48
+	CMPL DX, $0x0000001e
+	JGE  tfrom49
+	CMPL DX, $0x0000001b
+	JGE  tfrom50
 	CMPL DX, $0x00000019
-	JGE  tfrom46
+	JGE  tfrom51
 	JMP  t24
 
-tfrom46:
+tfrom51:
 	CMPL DX, $0x0000001a
 	JGE  t26
 	JMP  t25
 
-tfrom44:
-	CMPL DX, $0x0000001e
-	JGE  tfrom47
+tfrom50:
 	CMPL DX, $0x0000001c
-	JGE  tfrom48
+	JGE  tfrom52
 	JMP  t27
 
-tfrom48:
+tfrom52:
 	CMPL DX, $0x0000001d
 	JGE  t29
 	JMP  t28
 
-tfrom47:
+tfrom49:
+	CMPL DX, $0x00000021
+	JGE  tfrom53
 	CMPL DX, $0x0000001f
-	JGE  tfrom49
+	JGE  tfrom54
 	JMP  t30
 
-tfrom49:
+tfrom54:
 	CMPL DX, $0x00000020
 	JGE  t32
 	JMP  t31
 
-tfrom43:
-	CMPL DX, $0x00000027
-	JGE  tfrom50
-	CMPL DX, $0x00000024
-	JGE  tfrom51
+tfrom53:
 	CMPL DX, $0x00000022
-	JGE  tfrom52
+	JGE  tfrom55
 	JMP  t33
 
-tfrom52:
+tfrom55:
 	CMPL DX, $0x00000023
 	JGE  t35
 	JMP  t34
 
-tfrom51:
+tfrom48:
+	CMPL DX, $0x0000002a
+	JGE  tfrom56
+	CMPL DX, $0x00000027
+	JGE  tfrom57
 	CMPL DX, $0x00000025
-	JGE  tfrom53
+	JGE  tfrom58
 	JMP  t36
 
-tfrom53:
+tfrom58:
 	CMPL DX, $0x00000026
 	JGE  t38
 	JMP  t37
 
-tfrom50:
-	CMPL DX, $0x0000002a
-	JGE  tfrom54
+tfrom57:
 	CMPL DX, $0x00000028
-	JGE  tfrom55
+	JGE  tfrom59
 	JMP  t39
 
-tfrom55:
+tfrom59:
 	CMPL DX, $0x00000029
 	JGE  t41
 	JMP  t40
 
-tfrom54:
+tfrom56:
+	CMPL DX, $0x0000002d
+	JGE  tfrom60
 	CMPL DX, $0x0000002b
-	JGE  tfrom56
+	JGE  tfrom61
 	JMP  t42
 
-tfrom56:
+tfrom61:
 	CMPL DX, $0x0000002c
 	JGE  t44
 	JMP  t43
+
+tfrom60:
+	CMPL DX, $0x0000002f
+	JGE  tfrom62
+	CMPL DX, $0x0000002e
+	JGE  t46
+	JMP  t45
+
+tfrom62:
+	CMPL DX, $0x00000030
+	JGE  t48
+	JMP  t47
 
 t0:
 	MOVL       4(BX), R13
@@ -9397,11 +9963,33 @@ t37:
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
 	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VMOVAPS    Y0, Y9
+	VMAXPS     Y8, Y0, Y0
+	VCMPPS     $0x03, Y9, Y9, Y10
+	VBLENDVPS  Y10, Y9, Y0, Y0
+	JMP        tnext
+
+t38:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VMOVAPS    Y0, Y9
+	VMINPS     Y8, Y0, Y0
+	VCMPPS     $0x03, Y9, Y9, Y10
+	VBLENDVPS  Y10, Y9, Y0, Y0
+	JMP        tnext
+
+t39:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
 	VSUBPS     Y0, Y8, Y8
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t38:
+t40:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -9410,7 +9998,7 @@ t38:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t39:
+t41:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -9420,7 +10008,7 @@ t39:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t40:
+t42:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -9430,7 +10018,7 @@ t40:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t41:
+t43:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -9441,7 +10029,7 @@ t41:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t42:
+t44:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Y15
@@ -9454,7 +10042,7 @@ t42:
 	VMOVAPS      Y8, Y0
 	JMP          tnext
 
-t43:
+t45:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R9), Y8
@@ -9466,7 +10054,7 @@ t43:
 	VMOVAPS      Y8, Y0
 	JMP          tnext
 
-t44:
+t46:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R9), Y8
@@ -9477,6 +10065,30 @@ t44:
 	VMULPS       Y0, Y9, Y8
 	VMOVAPS      Y8, Y0
 	JMP          tnext
+
+t47:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMAXPS     Y0, Y8, Y8
+	VCMPPS     $0x03, Y9, Y9, Y10
+	VBLENDVPS  Y10, Y9, Y8, Y8
+	VMOVAPS    Y8, Y0
+	JMP        tnext
+
+t48:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMINPS     Y0, Y8, Y8
+	VCMPPS     $0x03, Y9, Y9, Y10
+	VBLENDVPS  Y10, Y9, Y8, Y8
+	VMOVAPS    Y8, Y0
+	JMP        tnext
 
 done:
 	LDMXCSR (SP)
@@ -14040,6 +14652,160 @@ done:
 	VZEROUPPER
 	RET
 
+// func maximum32AVX512(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·maximum32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
+
+loop:
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS   128(SI), Z2
+	VMOVUPS   192(SI), Z3
+	VMOVUPS   (DX), Z4
+	VMOVUPS   64(DX), Z5
+	VMOVUPS   128(DX), Z6
+	VMOVUPS   192(DX), Z7
+	VMOVAPS   Z0, Z8
+	VMOVAPS   Z1, Z9
+	VMOVAPS   Z2, Z10
+	VMOVAPS   Z3, Z11
+	VMAXPS    Z4, Z0, Z0
+	VMAXPS    Z5, Z1, Z1
+	VMAXPS    Z6, Z2, Z2
+	VMAXPS    Z7, Z3, Z3
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VCMPPS    $0x03, Z11, Z11, K5
+	VBLENDMPS Z8, Z0, K2, Z0
+	VBLENDMPS Z9, Z1, K3, Z1
+	VBLENDMPS Z10, Z2, K4, Z2
+	VBLENDMPS Z11, Z3, K5, Z3
+	VMOVUPS   Z0, (DI)
+	VMOVUPS   Z1, 64(DI)
+	VMOVUPS   Z2, 128(DI)
+	VMOVUPS   Z3, 192(DI)
+	ADDQ      $0x00000100, DI
+	ADDQ      $0x00000100, SI
+	ADDQ      $0x00000100, DX
+	SUBQ      $0x40, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x40, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000010, R10
+
+tail:
+	BZHIQ     CX, R8, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (SI), K1, Z0
+	ADDQ      $0x40, SI
+	VMOVUPS.Z (DX), K1, Z1
+	ADDQ      $0x40, DX
+	VMOVAPS   Z0, Z2
+	VMAXPS    Z1, Z0, Z0
+	VCMPPS    $0x03, Z2, Z2, K2
+	VBLENDMPS Z2, Z0, K2, Z0
+	VMOVUPS   Z0, K1, (DI)
+	ADDQ      $0x40, DI
+	SUBQ      R10, CX
+	JG        tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func minimum32AVX512(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·minimum32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
+
+loop:
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS   128(SI), Z2
+	VMOVUPS   192(SI), Z3
+	VMOVUPS   (DX), Z4
+	VMOVUPS   64(DX), Z5
+	VMOVUPS   128(DX), Z6
+	VMOVUPS   192(DX), Z7
+	VMOVAPS   Z0, Z8
+	VMOVAPS   Z1, Z9
+	VMOVAPS   Z2, Z10
+	VMOVAPS   Z3, Z11
+	VMINPS    Z4, Z0, Z0
+	VMINPS    Z5, Z1, Z1
+	VMINPS    Z6, Z2, Z2
+	VMINPS    Z7, Z3, Z3
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VCMPPS    $0x03, Z11, Z11, K5
+	VBLENDMPS Z8, Z0, K2, Z0
+	VBLENDMPS Z9, Z1, K3, Z1
+	VBLENDMPS Z10, Z2, K4, Z2
+	VBLENDMPS Z11, Z3, K5, Z3
+	VMOVUPS   Z0, (DI)
+	VMOVUPS   Z1, 64(DI)
+	VMOVUPS   Z2, 128(DI)
+	VMOVUPS   Z3, 192(DI)
+	ADDQ      $0x00000100, DI
+	ADDQ      $0x00000100, SI
+	ADDQ      $0x00000100, DX
+	SUBQ      $0x40, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x40, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000010, R10
+
+tail:
+	BZHIQ     CX, R8, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (SI), K1, Z0
+	ADDQ      $0x40, SI
+	VMOVUPS.Z (DX), K1, Z1
+	ADDQ      $0x40, DX
+	VMOVAPS   Z0, Z2
+	VMINPS    Z1, Z0, Z0
+	VCMPPS    $0x03, Z2, Z2, K2
+	VBLENDMPS Z2, Z0, K2, Z0
+	VMOVUPS   Z0, K1, (DI)
+	ADDQ      $0x40, DI
+	SUBQ      R10, CX
+	JG        tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
 // func less32AVX512(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·less32AVX512(SB), NOSPLIT, $8-72
@@ -15743,6 +16509,160 @@ tail:
 	VMOVUPD.Z (DX), K1, Z1
 	ADDQ      $0x40, DX
 	VMAXPD    Z1, Z0, Z0
+	VMOVUPD   Z0, K1, (DI)
+	ADDQ      $0x40, DI
+	SUBQ      R10, CX
+	JG        tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func maximum64AVX512(dst []float64, a []float64, b []float64)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·maximum64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
+
+loop:
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS   128(SI), Z2
+	VMOVUPS   192(SI), Z3
+	VMOVUPS   (DX), Z4
+	VMOVUPS   64(DX), Z5
+	VMOVUPS   128(DX), Z6
+	VMOVUPS   192(DX), Z7
+	VMOVAPS   Z0, Z8
+	VMOVAPS   Z1, Z9
+	VMOVAPS   Z2, Z10
+	VMOVAPS   Z3, Z11
+	VMAXPD    Z4, Z0, Z0
+	VMAXPD    Z5, Z1, Z1
+	VMAXPD    Z6, Z2, Z2
+	VMAXPD    Z7, Z3, Z3
+	VCMPPD    $0x03, Z8, Z8, K2
+	VCMPPD    $0x03, Z9, Z9, K3
+	VCMPPD    $0x03, Z10, Z10, K4
+	VCMPPD    $0x03, Z11, Z11, K5
+	VBLENDMPD Z8, Z0, K2, Z0
+	VBLENDMPD Z9, Z1, K3, Z1
+	VBLENDMPD Z10, Z2, K4, Z2
+	VBLENDMPD Z11, Z3, K5, Z3
+	VMOVUPS   Z0, (DI)
+	VMOVUPS   Z1, 64(DI)
+	VMOVUPS   Z2, 128(DI)
+	VMOVUPS   Z3, 192(DI)
+	ADDQ      $0x00000100, DI
+	ADDQ      $0x00000100, SI
+	ADDQ      $0x00000100, DX
+	SUBQ      $0x20, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	BZHIQ     CX, R8, R9
+	KMOVW     R9, K1
+	VMOVUPD.Z (SI), K1, Z0
+	ADDQ      $0x40, SI
+	VMOVUPD.Z (DX), K1, Z1
+	ADDQ      $0x40, DX
+	VMOVAPS   Z0, Z2
+	VMAXPD    Z1, Z0, Z0
+	VCMPPD    $0x03, Z2, Z2, K2
+	VBLENDMPD Z2, Z0, K2, Z0
+	VMOVUPD   Z0, K1, (DI)
+	ADDQ      $0x40, DI
+	SUBQ      R10, CX
+	JG        tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func minimum64AVX512(dst []float64, a []float64, b []float64)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·minimum64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
+
+loop:
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS   128(SI), Z2
+	VMOVUPS   192(SI), Z3
+	VMOVUPS   (DX), Z4
+	VMOVUPS   64(DX), Z5
+	VMOVUPS   128(DX), Z6
+	VMOVUPS   192(DX), Z7
+	VMOVAPS   Z0, Z8
+	VMOVAPS   Z1, Z9
+	VMOVAPS   Z2, Z10
+	VMOVAPS   Z3, Z11
+	VMINPD    Z4, Z0, Z0
+	VMINPD    Z5, Z1, Z1
+	VMINPD    Z6, Z2, Z2
+	VMINPD    Z7, Z3, Z3
+	VCMPPD    $0x03, Z8, Z8, K2
+	VCMPPD    $0x03, Z9, Z9, K3
+	VCMPPD    $0x03, Z10, Z10, K4
+	VCMPPD    $0x03, Z11, Z11, K5
+	VBLENDMPD Z8, Z0, K2, Z0
+	VBLENDMPD Z9, Z1, K3, Z1
+	VBLENDMPD Z10, Z2, K4, Z2
+	VBLENDMPD Z11, Z3, K5, Z3
+	VMOVUPS   Z0, (DI)
+	VMOVUPS   Z1, 64(DI)
+	VMOVUPS   Z2, 128(DI)
+	VMOVUPS   Z3, 192(DI)
+	ADDQ      $0x00000100, DI
+	ADDQ      $0x00000100, SI
+	ADDQ      $0x00000100, DX
+	SUBQ      $0x20, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	BZHIQ     CX, R8, R9
+	KMOVW     R9, K1
+	VMOVUPD.Z (SI), K1, Z0
+	ADDQ      $0x40, SI
+	VMOVUPD.Z (DX), K1, Z1
+	ADDQ      $0x40, DX
+	VMOVAPS   Z0, Z2
+	VMINPD    Z1, Z0, Z0
+	VCMPPD    $0x03, Z2, Z2, K2
+	VBLENDMPD Z2, Z0, K2, Z0
 	VMOVUPD   Z0, K1, (DI)
 	ADDQ      $0x40, DI
 	SUBQ      R10, CX
@@ -17698,139 +18618,140 @@ block:
 wnext:
 	ADDQ $0x10, BX
 	MOVL (BX), DX
-	CMPL DX, $0x00000016
+	CMPL DX, $0x00000018
 	JGE  wfrom1
-	CMPL DX, $0x0000000b
+	CMPL DX, $0x0000000c
 	JGE  wfrom2
-	CMPL DX, $0x00000005
+	CMPL DX, $0x00000006
 	JGE  wfrom3
-	CMPL DX, $0x00000002
+	CMPL DX, $0x00000003
 	JGE  wfrom4
 	CMPL DX, $0x00000001
-	JGE  w1
+	JGE  wfrom5
 	JMP  w0
 
-wfrom4:
-	CMPL DX, $0x00000003
-	JGE  wfrom5
-	JMP  w2
-
 wfrom5:
+	CMPL DX, $0x00000002
+	JGE  w2
+	JMP  w1
+
+wfrom4:
 	CMPL DX, $0x00000004
-	JGE  w4
+	JGE  wfrom6
 	JMP  w3
 
-wfrom3:
-	CMPL DX, $0x00000008
-	JGE  wfrom6
-	CMPL DX, $0x00000006
-	JGE  wfrom7
-	JMP  w5
+wfrom6:
+	CMPL DX, $0x00000005
+	JGE  w5
+	JMP  w4
 
-wfrom7:
+wfrom3:
+	CMPL DX, $0x00000009
+	JGE  wfrom7
 	CMPL DX, $0x00000007
-	JGE  w7
+	JGE  wfrom8
 	JMP  w6
 
-wfrom6:
-	CMPL DX, $0x00000009
-	JGE  wfrom8
-	JMP  w8
-
 wfrom8:
+	CMPL DX, $0x00000008
+	JGE  w8
+	JMP  w7
+
+wfrom7:
 	CMPL DX, $0x0000000a
-	JGE  w10
+	JGE  wfrom9
 	JMP  w9
 
-wfrom2:
-	CMPL DX, $0x00000010
-	JGE  wfrom9
-	CMPL DX, $0x0000000d
-	JGE  wfrom10
-	CMPL DX, $0x0000000c
-	JGE  w12
-	JMP  w11
+wfrom9:
+	CMPL DX, $0x0000000b
+	JGE  w11
+	JMP  w10
 
-wfrom10:
-	CMPL DX, $0x0000000e
+wfrom2:
+	CMPL DX, $0x00000012
+	JGE  wfrom10
+	CMPL DX, $0x0000000f
 	JGE  wfrom11
+	CMPL DX, $0x0000000d
+	JGE  wfrom12
+	JMP  w12
+
+wfrom12:
+	CMPL DX, $0x0000000e
+	JGE  w14
 	JMP  w13
 
 wfrom11:
-	CMPL DX, $0x0000000f
-	JGE  w15
-	JMP  w14
-
-wfrom9:
-	CMPL DX, $0x00000013
-	JGE  wfrom12
-	CMPL DX, $0x00000011
+	CMPL DX, $0x00000010
 	JGE  wfrom13
-	JMP  w16
+	JMP  w15
 
 wfrom13:
-	CMPL DX, $0x00000012
-	JGE  w18
-	JMP  w17
+	CMPL DX, $0x00000011
+	JGE  w17
+	JMP  w16
 
-wfrom12:
-	CMPL DX, $0x00000014
+wfrom10:
+	CMPL DX, $0x00000015
 	JGE  wfrom14
+	CMPL DX, $0x00000013
+	JGE  wfrom15
+	JMP  w18
+
+wfrom15:
+	CMPL DX, $0x00000014
+	JGE  w20
 	JMP  w19
 
 wfrom14:
-	CMPL DX, $0x00000015
-	JGE  w21
-	JMP  w20
-
-wfrom1:
-	CMPL DX, $0x00000021
-	JGE  wfrom15
-	CMPL DX, $0x0000001b
+	CMPL DX, $0x00000016
 	JGE  wfrom16
-	CMPL DX, $0x00000018
-	JGE  wfrom17
+	JMP  w21
+
+wfrom16:
 	CMPL DX, $0x00000017
 	JGE  w23
 	JMP  w22
 
-wfrom17:
-	CMPL DX, $0x00000019
+wfrom1:
+	CMPL DX, $0x00000024
+	JGE  wfrom17
+	CMPL DX, $0x0000001e
 	JGE  wfrom18
+	CMPL DX, $0x0000001b
+	JGE  wfrom19
+	CMPL DX, $0x00000019
+	JGE  wfrom20
 	JMP  w24
 
-wfrom18:
+wfrom20:
 	CMPL DX, $0x0000001a
 	JGE  w26
 	JMP  w25
 
-wfrom16:
-	CMPL DX, $0x0000001e
-	JGE  wfrom19
+wfrom19:
 	CMPL DX, $0x0000001c
-	JGE  wfrom20
+	JGE  wfrom21
 	JMP  w27
 
-wfrom20:
+wfrom21:
 	CMPL DX, $0x0000001d
 	JGE  w29
 	JMP  w28
 
-wfrom19:
+wfrom18:
+	CMPL DX, $0x00000021
+	JGE  wfrom22
 	CMPL DX, $0x0000001f
-	JGE  wfrom21
+	JGE  wfrom23
 	JMP  w30
 
-wfrom21:
+wfrom23:
 	CMPL DX, $0x00000020
 	JGE  w32
 	JMP  w31
 
-wfrom15:
-	CMPL DX, $0x00000027
-	JGE  wfrom22
-	CMPL DX, $0x00000024
-	JGE  wfrom23
+wfrom22:
 	CMPL DX, $0x00000022
 	JGE  wfrom24
 	JMP  w33
@@ -17840,37 +18761,53 @@ wfrom24:
 	JGE  w35
 	JMP  w34
 
-wfrom23:
-	CMPL DX, $0x00000025
+wfrom17:
+	CMPL DX, $0x0000002a
 	JGE  wfrom25
+	CMPL DX, $0x00000027
+	JGE  wfrom26
+	CMPL DX, $0x00000025
+	JGE  wfrom27
 	JMP  w36
 
-wfrom25:
+wfrom27:
 	CMPL DX, $0x00000026
 	JGE  w38
 	JMP  w37
 
-wfrom22:
-	CMPL DX, $0x0000002a
-	JGE  wfrom26
+wfrom26:
 	CMPL DX, $0x00000028
-	JGE  wfrom27
+	JGE  wfrom28
 	JMP  w39
 
-wfrom27:
+wfrom28:
 	CMPL DX, $0x00000029
 	JGE  w41
 	JMP  w40
 
-wfrom26:
+wfrom25:
+	CMPL DX, $0x0000002d
+	JGE  wfrom29
 	CMPL DX, $0x0000002b
-	JGE  wfrom28
+	JGE  wfrom30
 	JMP  w42
 
-wfrom28:
+wfrom30:
 	CMPL DX, $0x0000002c
 	JGE  w44
 	JMP  w43
+
+wfrom29:
+	CMPL DX, $0x0000002f
+	JGE  wfrom31
+	CMPL DX, $0x0000002e
+	JGE  w46
+	JMP  w45
+
+wfrom31:
+	CMPL DX, $0x00000030
+	JGE  w48
+	JMP  w47
 
 w0:
 	MOVL    4(BX), R13
@@ -20981,6 +21918,96 @@ w36:
 	JMP          wnext
 
 w37:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Z8
+	VMOVUPS   64(R13)(AX*1), Z9
+	VMOVUPS   128(R13)(AX*1), Z10
+	VMOVUPS   192(R13)(AX*1), Z11
+	VMOVAPS   Z0, Z12
+	VMOVAPS   Z1, Z13
+	VMOVAPS   Z2, Z14
+	VMOVAPS   Z3, Z15
+	VMAXPS    Z8, Z0, Z0
+	VMAXPS    Z9, Z1, Z1
+	VMAXPS    Z10, Z2, Z2
+	VMAXPS    Z11, Z3, Z3
+	VCMPPS    $0x03, Z12, Z12, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VCMPPS    $0x03, Z15, Z15, K5
+	VBLENDMPS Z12, Z0, K2, Z0
+	VBLENDMPS Z13, Z1, K3, Z1
+	VBLENDMPS Z14, Z2, K4, Z2
+	VBLENDMPS Z15, Z3, K5, Z3
+	VMOVUPS   256(R13)(AX*1), Z8
+	VMOVUPS   320(R13)(AX*1), Z9
+	VMOVUPS   384(R13)(AX*1), Z10
+	VMOVUPS   448(R13)(AX*1), Z11
+	VMOVAPS   Z4, Z12
+	VMOVAPS   Z5, Z13
+	VMOVAPS   Z6, Z14
+	VMOVAPS   Z7, Z15
+	VMAXPS    Z8, Z4, Z4
+	VMAXPS    Z9, Z5, Z5
+	VMAXPS    Z10, Z6, Z6
+	VMAXPS    Z11, Z7, Z7
+	VCMPPS    $0x03, Z12, Z12, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VCMPPS    $0x03, Z15, Z15, K5
+	VBLENDMPS Z12, Z4, K2, Z4
+	VBLENDMPS Z13, Z5, K3, Z5
+	VBLENDMPS Z14, Z6, K4, Z6
+	VBLENDMPS Z15, Z7, K5, Z7
+	JMP       wnext
+
+w38:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Z8
+	VMOVUPS   64(R13)(AX*1), Z9
+	VMOVUPS   128(R13)(AX*1), Z10
+	VMOVUPS   192(R13)(AX*1), Z11
+	VMOVAPS   Z0, Z12
+	VMOVAPS   Z1, Z13
+	VMOVAPS   Z2, Z14
+	VMOVAPS   Z3, Z15
+	VMINPS    Z8, Z0, Z0
+	VMINPS    Z9, Z1, Z1
+	VMINPS    Z10, Z2, Z2
+	VMINPS    Z11, Z3, Z3
+	VCMPPS    $0x03, Z12, Z12, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VCMPPS    $0x03, Z15, Z15, K5
+	VBLENDMPS Z12, Z0, K2, Z0
+	VBLENDMPS Z13, Z1, K3, Z1
+	VBLENDMPS Z14, Z2, K4, Z2
+	VBLENDMPS Z15, Z3, K5, Z3
+	VMOVUPS   256(R13)(AX*1), Z8
+	VMOVUPS   320(R13)(AX*1), Z9
+	VMOVUPS   384(R13)(AX*1), Z10
+	VMOVUPS   448(R13)(AX*1), Z11
+	VMOVAPS   Z4, Z12
+	VMOVAPS   Z5, Z13
+	VMOVAPS   Z6, Z14
+	VMOVAPS   Z7, Z15
+	VMINPS    Z8, Z4, Z4
+	VMINPS    Z9, Z5, Z5
+	VMINPS    Z10, Z6, Z6
+	VMINPS    Z11, Z7, Z7
+	VCMPPS    $0x03, Z12, Z12, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VCMPPS    $0x03, Z15, Z15, K5
+	VBLENDMPS Z12, Z4, K2, Z4
+	VBLENDMPS Z13, Z5, K3, Z5
+	VBLENDMPS Z14, Z6, K4, Z6
+	VBLENDMPS Z15, Z7, K5, Z7
+	JMP       wnext
+
+w39:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Z8
@@ -21009,7 +22036,7 @@ w37:
 	VMOVAPS Z11, Z7
 	JMP     wnext
 
-w38:
+w40:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Z8
@@ -21038,7 +22065,7 @@ w38:
 	VMOVAPS Z11, Z7
 	JMP     wnext
 
-w39:
+w41:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS        (R13)(AX*1), Z8
@@ -21075,7 +22102,7 @@ w39:
 	VMOVAPS        Z11, Z7
 	JMP            wnext
 
-w40:
+w42:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS        (R13)(AX*1), Z8
@@ -21112,7 +22139,7 @@ w40:
 	VMOVAPS        Z11, Z7
 	JMP            wnext
 
-w41:
+w43:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS   (R13)(AX*1), Z8
@@ -21157,7 +22184,7 @@ w41:
 	VMOVAPS   Z11, Z7
 	JMP       wnext
 
-w42:
+w44:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Z31
@@ -21211,7 +22238,7 @@ w42:
 	VMOVAPS      Z11, Z7
 	JMP          wnext
 
-w43:
+w45:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Z8
@@ -21264,7 +22291,7 @@ w43:
 	VMOVAPS      Z11, Z7
 	JMP          wnext
 
-w44:
+w46:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Z8
@@ -21317,6 +22344,112 @@ w44:
 	VMOVAPS      Z11, Z7
 	JMP          wnext
 
+w47:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Z8
+	VMOVUPS   64(R13)(AX*1), Z9
+	VMOVUPS   128(R13)(AX*1), Z10
+	VMOVUPS   192(R13)(AX*1), Z11
+	VMOVAPS   Z8, Z12
+	VMOVAPS   Z9, Z13
+	VMOVAPS   Z10, Z14
+	VMOVAPS   Z11, Z15
+	VMAXPS    Z0, Z8, Z8
+	VMAXPS    Z1, Z9, Z9
+	VMAXPS    Z2, Z10, Z10
+	VMAXPS    Z3, Z11, Z11
+	VCMPPS    $0x03, Z12, Z12, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VCMPPS    $0x03, Z15, Z15, K5
+	VBLENDMPS Z12, Z8, K2, Z8
+	VBLENDMPS Z13, Z9, K3, Z9
+	VBLENDMPS Z14, Z10, K4, Z10
+	VBLENDMPS Z15, Z11, K5, Z11
+	VMOVAPS   Z8, Z0
+	VMOVAPS   Z9, Z1
+	VMOVAPS   Z10, Z2
+	VMOVAPS   Z11, Z3
+	VMOVUPS   256(R13)(AX*1), Z8
+	VMOVUPS   320(R13)(AX*1), Z9
+	VMOVUPS   384(R13)(AX*1), Z10
+	VMOVUPS   448(R13)(AX*1), Z11
+	VMOVAPS   Z8, Z12
+	VMOVAPS   Z9, Z13
+	VMOVAPS   Z10, Z14
+	VMOVAPS   Z11, Z15
+	VMAXPS    Z4, Z8, Z8
+	VMAXPS    Z5, Z9, Z9
+	VMAXPS    Z6, Z10, Z10
+	VMAXPS    Z7, Z11, Z11
+	VCMPPS    $0x03, Z12, Z12, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VCMPPS    $0x03, Z15, Z15, K5
+	VBLENDMPS Z12, Z8, K2, Z8
+	VBLENDMPS Z13, Z9, K3, Z9
+	VBLENDMPS Z14, Z10, K4, Z10
+	VBLENDMPS Z15, Z11, K5, Z11
+	VMOVAPS   Z8, Z4
+	VMOVAPS   Z9, Z5
+	VMOVAPS   Z10, Z6
+	VMOVAPS   Z11, Z7
+	JMP       wnext
+
+w48:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Z8
+	VMOVUPS   64(R13)(AX*1), Z9
+	VMOVUPS   128(R13)(AX*1), Z10
+	VMOVUPS   192(R13)(AX*1), Z11
+	VMOVAPS   Z8, Z12
+	VMOVAPS   Z9, Z13
+	VMOVAPS   Z10, Z14
+	VMOVAPS   Z11, Z15
+	VMINPS    Z0, Z8, Z8
+	VMINPS    Z1, Z9, Z9
+	VMINPS    Z2, Z10, Z10
+	VMINPS    Z3, Z11, Z11
+	VCMPPS    $0x03, Z12, Z12, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VCMPPS    $0x03, Z15, Z15, K5
+	VBLENDMPS Z12, Z8, K2, Z8
+	VBLENDMPS Z13, Z9, K3, Z9
+	VBLENDMPS Z14, Z10, K4, Z10
+	VBLENDMPS Z15, Z11, K5, Z11
+	VMOVAPS   Z8, Z0
+	VMOVAPS   Z9, Z1
+	VMOVAPS   Z10, Z2
+	VMOVAPS   Z11, Z3
+	VMOVUPS   256(R13)(AX*1), Z8
+	VMOVUPS   320(R13)(AX*1), Z9
+	VMOVUPS   384(R13)(AX*1), Z10
+	VMOVUPS   448(R13)(AX*1), Z11
+	VMOVAPS   Z8, Z12
+	VMOVAPS   Z9, Z13
+	VMOVAPS   Z10, Z14
+	VMOVAPS   Z11, Z15
+	VMINPS    Z4, Z8, Z8
+	VMINPS    Z5, Z9, Z9
+	VMINPS    Z6, Z10, Z10
+	VMINPS    Z7, Z11, Z11
+	VCMPPS    $0x03, Z12, Z12, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VCMPPS    $0x03, Z15, Z15, K5
+	VBLENDMPS Z12, Z8, K2, Z8
+	VBLENDMPS Z13, Z9, K3, Z9
+	VBLENDMPS Z14, Z10, K4, Z10
+	VBLENDMPS Z15, Z11, K5, Z11
+	VMOVAPS   Z8, Z4
+	VMOVAPS   Z9, Z5
+	VMOVAPS   Z10, Z6
+	VMOVAPS   Z11, Z7
+	JMP       wnext
+
 rest:
 	ADDQ $0x00000080, CX
 	JE   done
@@ -21332,179 +22465,196 @@ tail:
 tnext:
 	ADDQ $0x10, BX
 	MOVL (BX), DX
-	CMPL DX, $0x00000016
-	JGE  tfrom29
-	CMPL DX, $0x0000000b
-	JGE  tfrom30
-	CMPL DX, $0x00000005
-	JGE  tfrom31
-	CMPL DX, $0x00000002
+	CMPL DX, $0x00000018
 	JGE  tfrom32
+	CMPL DX, $0x0000000c
+	JGE  tfrom33
+	CMPL DX, $0x00000006
+	JGE  tfrom34
+	CMPL DX, $0x00000003
+	JGE  tfrom35
 	CMPL DX, $0x00000001
-	JGE  t1
+	JGE  tfrom36
 	JMP  t0
 
-tfrom32:
-	CMPL DX, $0x00000003
-	JGE  tfrom33
-	JMP  t2
-
-tfrom33:
-	CMPL DX, $0x00000004
-	JGE  t4
-	JMP  t3
-
-tfrom31:
-	CMPL DX, $0x00000008
-	JGE  tfrom34
-	CMPL DX, $0x00000006
-	JGE  tfrom35
-	JMP  t5
+tfrom36:
+	CMPL DX, $0x00000002
+	JGE  t2
+	JMP  t1
 
 tfrom35:
-	CMPL DX, $0x00000007
-	JGE  t7
-	JMP  t6
+	CMPL DX, $0x00000004
+	JGE  tfrom37
+	JMP  t3
+
+tfrom37:
+	CMPL DX, $0x00000005
+	JGE  t5
+	JMP  t4
 
 tfrom34:
 	CMPL DX, $0x00000009
-	JGE  tfrom36
-	JMP  t8
-
-tfrom36:
-	CMPL DX, $0x0000000a
-	JGE  t10
-	JMP  t9
-
-tfrom30:
-	CMPL DX, $0x00000010
-	JGE  tfrom37
-	CMPL DX, $0x0000000d
 	JGE  tfrom38
-	CMPL DX, $0x0000000c
-	JGE  t12
-	JMP  t11
-
-tfrom38:
-	CMPL DX, $0x0000000e
+	CMPL DX, $0x00000007
 	JGE  tfrom39
-	JMP  t13
+	JMP  t6
 
 tfrom39:
-	CMPL DX, $0x0000000f
-	JGE  t15
-	JMP  t14
+	CMPL DX, $0x00000008
+	JGE  t8
+	JMP  t7
 
-tfrom37:
-	CMPL DX, $0x00000013
+tfrom38:
+	CMPL DX, $0x0000000a
 	JGE  tfrom40
-	CMPL DX, $0x00000011
+	JMP  t9
+
+tfrom40:
+	CMPL DX, $0x0000000b
+	JGE  t11
+	JMP  t10
+
+tfrom33:
+	CMPL DX, $0x00000012
 	JGE  tfrom41
+	CMPL DX, $0x0000000f
+	JGE  tfrom42
+	CMPL DX, $0x0000000d
+	JGE  tfrom43
+	JMP  t12
+
+tfrom43:
+	CMPL DX, $0x0000000e
+	JGE  t14
+	JMP  t13
+
+tfrom42:
+	CMPL DX, $0x00000010
+	JGE  tfrom44
+	JMP  t15
+
+tfrom44:
+	CMPL DX, $0x00000011
+	JGE  t17
 	JMP  t16
 
 tfrom41:
-	CMPL DX, $0x00000012
-	JGE  t18
-	JMP  t17
+	CMPL DX, $0x00000015
+	JGE  tfrom45
+	CMPL DX, $0x00000013
+	JGE  tfrom46
+	JMP  t18
 
-tfrom40:
+tfrom46:
 	CMPL DX, $0x00000014
-	JGE  tfrom42
+	JGE  t20
 	JMP  t19
 
-tfrom42:
-	CMPL DX, $0x00000015
-	JGE  t21
-	JMP  t20
+tfrom45:
+	CMPL DX, $0x00000016
+	JGE  tfrom47
+	JMP  t21
 
-tfrom29:
-	CMPL DX, $0x00000021
-	JGE  tfrom43
-	CMPL DX, $0x0000001b
-	JGE  tfrom44
-	CMPL DX, $0x00000018
-	JGE  tfrom45
+tfrom47:
 	CMPL DX, $0x00000017
 	JGE  t23
 	JMP  t22
 
-tfrom45:
+tfrom32:
+	CMPL DX, $0x00000024
+	JGE  tfrom48
+	CMPL DX, $0x0000001e
+	JGE  tfrom49
+	CMPL DX, $0x0000001b
+	JGE  tfrom50
 	CMPL DX, $0x00000019
-	JGE  tfrom46
+	JGE  tfrom51
 	JMP  t24
 
-tfrom46:
+tfrom51:
 	CMPL DX, $0x0000001a
 	JGE  t26
 	JMP  t25
 
-tfrom44:
-	CMPL DX, $0x0000001e
-	JGE  tfrom47
+tfrom50:
 	CMPL DX, $0x0000001c
-	JGE  tfrom48
+	JGE  tfrom52
 	JMP  t27
 
-tfrom48:
+tfrom52:
 	CMPL DX, $0x0000001d
 	JGE  t29
 	JMP  t28
 
-tfrom47:
+tfrom49:
+	CMPL DX, $0x00000021
+	JGE  tfrom53
 	CMPL DX, $0x0000001f
-	JGE  tfrom49
+	JGE  tfrom54
 	JMP  t30
 
-tfrom49:
+tfrom54:
 	CMPL DX, $0x00000020
 	JGE  t32
 	JMP  t31
 
-tfrom43:
-	CMPL DX, $0x00000027
-	JGE  tfrom50
-	CMPL DX, $0x00000024
-	JGE  tfrom51
+tfrom53:
 	CMPL DX, $0x00000022
-	JGE  tfrom52
+	JGE  tfrom55
 	JMP  t33
 
-tfrom52:
+tfrom55:
 	CMPL DX, $0x00000023
 	JGE  t35
 	JMP  t34
 
-tfrom51:
+tfrom48:
+	CMPL DX, $0x0000002a
+	JGE  tfrom56
+	CMPL DX, $0x00000027
+	JGE  tfrom57
 	CMPL DX, $0x00000025
-	JGE  tfrom53
+	JGE  tfrom58
 	JMP  t36
 
-tfrom53:
+tfrom58:
 	CMPL DX, $0x00000026
 	JGE  t38
 	JMP  t37
 
-tfrom50:
-	CMPL DX, $0x0000002a
-	JGE  tfrom54
+tfrom57:
 	CMPL DX, $0x00000028
-	JGE  tfrom55
+	JGE  tfrom59
 	JMP  t39
 
-tfrom55:
+tfrom59:
 	CMPL DX, $0x00000029
 	JGE  t41
 	JMP  t40
 
-tfrom54:
+tfrom56:
+	CMPL DX, $0x0000002d
+	JGE  tfrom60
 	CMPL DX, $0x0000002b
-	JGE  tfrom56
+	JGE  tfrom61
 	JMP  t42
 
-tfrom56:
+tfrom61:
 	CMPL DX, $0x0000002c
 	JGE  t44
 	JMP  t43
+
+tfrom60:
+	CMPL DX, $0x0000002f
+	JGE  tfrom62
+	CMPL DX, $0x0000002e
+	JGE  t46
+	JMP  t45
+
+tfrom62:
+	CMPL DX, $0x00000030
+	JGE  t48
+	JMP  t47
 
 t0:
 	MOVL    4(BX), R13
@@ -22028,11 +23178,31 @@ t37:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VMOVAPS   Z0, Z9
+	VMAXPS    Z8, Z0, Z0
+	VCMPPS    $0x03, Z9, Z9, K2
+	VBLENDMPS Z9, Z0, K2, Z0
+	JMP       tnext
+
+t38:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VMOVAPS   Z0, Z9
+	VMINPS    Z8, Z0, Z0
+	VCMPPS    $0x03, Z9, Z9, K2
+	VBLENDMPS Z9, Z0, K2, Z0
+	JMP       tnext
+
+t39:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
 	VSUBPS    Z0, Z8, Z8
 	VMOVAPS   Z8, Z0
 	JMP       tnext
 
-t38:
+t40:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
@@ -22040,7 +23210,7 @@ t38:
 	VMOVAPS   Z8, Z0
 	JMP       tnext
 
-t39:
+t41:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS.Z      (R13)(AX*1), K1, Z8
@@ -22049,7 +23219,7 @@ t39:
 	VMOVAPS        Z8, Z0
 	JMP            tnext
 
-t40:
+t42:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS.Z      (R13)(AX*1), K1, Z8
@@ -22058,7 +23228,7 @@ t40:
 	VMOVAPS        Z8, Z0
 	JMP            tnext
 
-t41:
+t43:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
@@ -22068,7 +23238,7 @@ t41:
 	VMOVAPS   Z8, Z0
 	JMP       tnext
 
-t42:
+t44:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Z31
@@ -22080,7 +23250,7 @@ t42:
 	VMOVAPS      Z8, Z0
 	JMP          tnext
 
-t43:
+t45:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS.Z    (R13)(AX*1), K1, Z8
@@ -22091,7 +23261,7 @@ t43:
 	VMOVAPS      Z8, Z0
 	JMP          tnext
 
-t44:
+t46:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS.Z    (R13)(AX*1), K1, Z8
@@ -22101,6 +23271,28 @@ t44:
 	VMULPS       Z0, Z9, Z8
 	VMOVAPS      Z8, Z0
 	JMP          tnext
+
+t47:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VMOVAPS   Z8, Z9
+	VMAXPS    Z0, Z8, Z8
+	VCMPPS    $0x03, Z9, Z9, K2
+	VBLENDMPS Z9, Z8, K2, Z8
+	VMOVAPS   Z8, Z0
+	JMP       tnext
+
+t48:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VMOVAPS   Z8, Z9
+	VMINPS    Z0, Z8, Z8
+	VCMPPS    $0x03, Z9, Z9, K2
+	VBLENDMPS Z9, Z8, K2, Z8
+	VMOVAPS   Z8, Z0
+	JMP       tnext
 
 done:
 	LDMXCSR (SP)
