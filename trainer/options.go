@@ -106,6 +106,10 @@ type Options struct {
 	// Workers is the number of goroutines that read samples. Default: that of package dataloader.
 	Workers int
 
+	// AllowMerged accepts graphs in which Gorgonia made one node of several that differ. Default: they
+	// are refused with a *DoubtError. Set it if the graph is meant as it is.
+	AllowMerged bool
+
 	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
