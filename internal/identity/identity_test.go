@@ -86,6 +86,15 @@ var pairs = []struct {
 		x := input(g, "x", 64)
 		return must(gorgonia.Add(x, constant(64, 30, 1000))), must(gorgonia.Add(x, constant(64, 30, 2000)))
 	}},
+	{"constants that print alike in a column", true, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
+		column := func(v float32) *gorgonia.Node {
+			t := tensor.New(tensor.WithShape(64, 1), tensor.Of(tensor.Float32))
+			t.Float32s()[30] = v
+			return gorgonia.NewConstant(t)
+		}
+		x := input(g, "x", 64, 1)
+		return must(gorgonia.Add(x, column(1))), must(gorgonia.Add(x, column(2)))
+	}},
 	{"constants that differ in a printed element", false, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
 		x := input(g, "x", 64)
 		return must(gorgonia.Add(x, constant(64, 1, 1000))), must(gorgonia.Add(x, constant(64, 1, 2000)))
@@ -151,6 +160,9 @@ var pairs = []struct {
 		gorgonia.WithName("b")(b)
 		return a, b
 	}},
+	{"functions whose hashes are equal by chance", true, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
+		return must(gorgonia.Tanh(input(g, "x17632", 4, 3))), must(gorgonia.Tanh(input(g, "x53346", 4, 3)))
+	}},
 	{"functions twice", false, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
 		x := input(g, "x", 4, 3)
 		f := func() *gorgonia.Node {
@@ -189,7 +201,7 @@ func TestNodesThatGorgoniaMergedAreFound(t *testing.T) {
 			if (len(found) > 0) != c.merged || len(found) > 1 {
 				t.Errorf("Watch found %v, want merged %v", found, c.merged)
 			}
-			if c.merged && !identity.Doubtful(g) {
+			if c.merged && !identity.Doubtful(g) && !strings.Contains(c.name, "chance") {
 				t.Errorf("the graph is not doubtful, but found %v", found)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -35,7 +36,7 @@ const useLayers = "use that of trainer/layers, which is never merged"
 var suspects = map[string]suspect{
 	"*gorgonia.sliceOp": {leavesOut: "may be slices whose bounds differ by a multiple of 256", possible: otherSlice, lone: true,
 		cure: "slice with net.Slice or net.Split of trainer/layers"},
-	"gorgonia.constantTensor": {leavesOut: "may be constants that differ where Gorgonia prints ...", possible: shortened, lone: true,
+	"gorgonia.constantTensor": {leavesOut: "may be constants that differ where Gorgonia's printed form leaves elements out", possible: shortened, lone: true,
 		cure: "make it with net.Constant of trainer/layers"},
 	"*gorgonia.softmaxOp": {leavesOut: "may be SoftMax and LogSoftMax, or Log(SoftMax), of one node",
 		cure: "use net.Softmax and net.CrossEntropy of trainer/layers"},
@@ -104,12 +105,16 @@ func suspectOf(n *gorgonia.Node) *suspect {
 	return &s
 }
 
-// nameOf returns the name of n for errors.
+// nameOf returns the name of n for errors. Gorgonia names a constant by its elements.
 func nameOf(n *gorgonia.Node) string {
-	if name := givenName(n); name != "" || n.Op() != nil {
-		return n.Name()
+	name := givenName(n)
+	switch {
+	case valueOf(n) != nil && len(n.Shape()) > 0 && strings.ContainsAny(name, "[⎡"):
+		return fmt.Sprintf("constant %v %v", n.Dtype(), n.Shape())
+	case name == "" && n.Op() == nil:
+		return fmt.Sprintf("input %v %v", n.Dtype(), n.Shape())
 	}
-	return fmt.Sprintf("input %v %v", n.Dtype(), n.Shape())
+	return n.Name()
 }
 
 // countUses counts the operands that each node is, and the reads of it. Nodes that Gorgonia made to
@@ -138,8 +143,15 @@ func isBackward(n *gorgonia.Node) bool {
 func unnamed(n *gorgonia.Node) bool { return givenName(n) == "" }
 
 // shortened reports whether a constant's printed form, which Gorgonia hashes and takes for its name,
-// leaves elements out.
-func shortened(n *gorgonia.Node) bool { return strings.Contains(fmt.Sprint(valueOf(n)), "...") }
+// leaves elements out: it has fewer words than the constant has elements.
+func shortened(n *gorgonia.Node) bool {
+	v := valueOf(n)
+	words := strings.FieldsFunc(fmt.Sprint(v), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("[]⎡⎤⎢⎥⎣⎦", r) })
+	words = slices.DeleteFunc(words, func(w string) bool {
+		return !strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	})
+	return len(words) < v.Shape().TotalSize()
+}
 
 // strided reports whether a window has a stride. Without one, its dilation and its padding at the
 // bottom and the right, which the hash leaves out, follow from the shapes.
