@@ -49,6 +49,7 @@ type watchedGraph struct {
 // slot holds the nodes of one hash.
 type slot struct {
 	hash     uint32
+	softmax  bool // the first graph has a softmax of this hash
 	sentinel *gorgonia.Node
 	nodes    gorgonia.Nodes
 }
@@ -78,8 +79,9 @@ func (o *sentinelOp) Hashcode() uint32 {
 	return o.slot.hash
 }
 
-// newWatchedGraph returns an empty graph that keeps nodes of these hashes apart.
-func newWatchedGraph(hashes map[uint32]bool) (*watchedGraph, error) {
+// newWatchedGraph returns an empty graph that keeps nodes of these hashes apart. The value of a hash
+// is the Go type of an op that has it.
+func newWatchedGraph(hashes map[uint32]string) (*watchedGraph, error) {
 	w := &watchedGraph{
 		g: gorgonia.NewGraph(), slots: make(map[uint32]*slot, len(hashes)), ids: make(map[*gorgonia.Node]int64),
 		mergedInto: make(map[*gorgonia.Node]*gorgonia.Node), origins: make(map[*gorgonia.Node]string),
@@ -95,8 +97,8 @@ func newWatchedGraph(hashes map[uint32]bool) (*watchedGraph, error) {
 		return nil, err
 	}
 	elsewhere := gorgonia.NewGraph()
-	for h := range hashes {
-		s := &slot{hash: h}
+	for h, op := range hashes {
+		s := &slot{hash: h, softmax: op == "*gorgonia.softmaxOp"}
 		// The dimensions are impossible, so that the type is that of no other node.
 		s.sentinel = gorgonia.NewUniqueNode(gorgonia.WithType(gorgonia.TensorType{Dims: -1, Of: tensor.Float64}),
 			gorgonia.WithOp(&sentinelOp{w, s}), gorgonia.In(elsewhere))
@@ -109,7 +111,9 @@ func newWatchedGraph(hashes map[uint32]bool) (*watchedGraph, error) {
 func (w *watchedGraph) prepare(s *slot) {
 	w.settle()
 	w.pending = s
-	w.origin = softmaxMaker()
+	if w.origin = ""; s.softmax { // walking the stack takes longer than all the rest
+		w.origin = softmaxMaker()
+	}
 	// Gorgonia searches the graph for a new id from the start unless it finds it here.
 	(*w.byID)[int64(*w.counter)] = len(*w.all)
 }
@@ -147,7 +151,9 @@ func (w *watchedGraph) settle() {
 		w.drop(n, id)
 		return
 	}
-	w.origins[n] = w.origin
+	if w.origin != "" {
+		w.origins[n] = w.origin
+	}
 	w.nodes = append(w.nodes, n)
 	if first := w.firstLike(s, n); first != nil {
 		w.mergedInto[n] = first

@@ -46,12 +46,13 @@ func (w *watchedGraph) finish() {
 	}
 }
 
-// watchedHashes returns the hashes of the nodes that are to be kept apart.
+// watchedHashes returns the hashes of the nodes that are to be kept apart, and the Go types of their
+// ops.
 //
 // Gorgonia copies a constant when it is added first. A watched one is not copied and belongs to no
 // graph, as the program made it. Left to Gorgonia are scalars, which include constants of Gorgonia's
 // own that all graphs share, and operands of ops that have no other operand to take the graph from.
-func watchedHashes(g *gorgonia.ExprGraph) map[uint32]bool {
+func watchedHashes(g *gorgonia.ExprGraph) map[uint32]string {
 	alone := make(map[*gorgonia.Node]bool)
 	for _, n := range g.AllNodes() {
 		in := childrenOf(n)
@@ -64,10 +65,10 @@ func watchedHashes(g *gorgonia.ExprGraph) map[uint32]bool {
 			alone[x] = true
 		}
 	}
-	hashes := make(map[uint32]bool)
+	hashes := make(map[uint32]string)
 	for _, n := range g.AllNodes() {
 		if !isLeaf(n) && !isStatement(n) && !alone[n] && typeName(n) != "gorgonia.constantScalar" {
-			hashes[n.Hashcode()] = true
+			hashes[n.Hashcode()] = typeName(n)
 		}
 	}
 	return hashes
