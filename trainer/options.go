@@ -22,7 +22,8 @@ type Model = layers.Model
 
 // ModelFunc adds a model to the empty graph g, for a batch of the given number of rows, and returns
 // its nodes. It is called for each batch size and mode (training, evaluation, prediction); calls
-// never overlap. Every call must make parameters of the same names and shapes. If
+// never overlap. Every call must make parameters of the same names and shapes. A graph in which
+// Gorgonia may have merged nodes that differ is made twice for each batch size (see DoubtError). If
 // gorgonia.BatchNorm is called without a scale and a bias, it makes its own, which start at 1 and
 // 0.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
@@ -107,8 +108,9 @@ type Options struct {
 	// Workers is the number of goroutines that read samples. Default: that of package dataloader.
 	Workers int
 
-	// AllowMerged accepts graphs in which Gorgonia made one node of several that differ. Default: they
-	// are refused with a *DoubtError. Set it if the graph is meant as it is.
+	// AllowMerged accepts graphs in which Gorgonia merged nodes that differ, as they are. Default: they
+	// are refused with a *DoubtError, and the model function is called twice for each batch size
+	// where that is needed to know. See docs/from-gorgonia.md#limits.
 	AllowMerged bool
 
 	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
