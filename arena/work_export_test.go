@@ -10,7 +10,6 @@ func Work(p Problem) int64 {
 	}
 	s := solver{ctx: context.Background(), effort: defaultEffort}
 	s.target, _ = bound(items)
-	s.target = max(s.target, p.Enough)
 	if _, err := s.solve(items); err != nil {
 		return 0
 	}
