@@ -1,7 +1,9 @@
 package trainer_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -102,4 +104,29 @@ func TestAModelWithMergedNodesIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The gates of a hand-written LSTM of 128 units are 128 columns each. Gorgonia makes one node of the
+// first and the third.
+func ExampleDoubtError() {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x := net.Input("x", batch, 16)
+		gates := net.Dense(x, "gates", 4*128, nil)
+		if net.Err() != nil {
+			return trainer.Model{}, net.Err()
+		}
+		input := gorgonia.Must(gorgonia.Slice(gates, nil, gorgonia.S(0, 128)))
+		output := gorgonia.Must(gorgonia.Slice(gates, nil, gorgonia.S(256, 384)))
+		return net.Regressor(x, gorgonia.Must(gorgonia.Sub(output, input)))
+	}
+	_, err := trainer.Plan(context.Background(), model, trainer.Options{Batch: 2})
+	var doubt *trainer.DoubtError
+	if errors.As(err, &doubt) {
+		fmt.Println(doubt.Nodes[0].What)
+		fmt.Println(doubt.Nodes[0].Cure)
+	}
+	// Output:
+	// was merged with another node: T[:, 0:128:1...] and T[:, 256:384:1...] of the same operands have one hash
+	// slice with net.Slice or net.Split of trainer/layers
 }

@@ -30,6 +30,21 @@ type suspect struct {
 	lone bool
 }
 
+// Cures of nodes that differ in operands of equal hashes.
+const (
+	byChance   = "rename an input or a parameter, which changes the hashes"
+	feedRandom = "make the random numbers inputs of the model"
+)
+
+// cureOf returns the cure where one of the nodes is to blame: all random nodes of a shape have one
+// hash.
+func cureOf(nodes gorgonia.Nodes) string {
+	if slices.ContainsFunc(nodes, func(n *gorgonia.Node) bool { return typeName(n) == "gorgonia.randomOp" }) {
+		return feedRandom
+	}
+	return byChance
+}
+
 const useLayers = "use that of trainer/layers, which is never merged"
 
 // suspects has the ops whose hashes leave something out, by Go type.
@@ -70,11 +85,30 @@ func Suspects(g *gorgonia.ExprGraph) []Doubt {
 		return []Doubt{{Node: "every node", What: "may be several", Cure: err.Error()}}
 	}
 	uses := countUses(g)
-	var found []Doubt
+	found := equalHashes(g)
 	for _, n := range g.AllNodes() {
 		if s := suspectOf(n); s != nil && (s.lone || uses[n] > 1) {
 			found = append(found, Doubt{Node: nameOf(n), What: s.leavesOut, Cure: s.cure})
 		}
+	}
+	return found
+}
+
+// equalHashes returns nodes that Gorgonia kept apart although their hashes are equal: their ops
+// differ. Functions of them have equal hashes too, and are merged. Nodes of other shapes than the
+// first have other functions.
+func equalHashes(g *gorgonia.ExprGraph) (found []Doubt) {
+	evac, err := field[map[uint32]gorgonia.Nodes](g, "evac")
+	if err != nil {
+		return []Doubt{{Node: "every node", What: "may be several", Cure: err.Error()}}
+	}
+	for _, n := range g.AllNodes() {
+		list := (*evac)[n.Hashcode()]
+		if len(list) < 2 || list[0] == n || n.Type() != list[0].Type() || !n.Shape().Eq(list[0].Shape()) || isBackward(n) {
+			continue
+		}
+		found = append(found, Doubt{Node: nameOf(n), Cure: cureOf(list),
+			What: fmt.Sprintf("has the hash of %q, so that functions of both may be one node", nameOf(list[0]))})
 	}
 	return found
 }
@@ -88,7 +122,7 @@ const manyNodes = 1000
 // worth its time.
 func Doubtful(g *gorgonia.ExprGraph) bool {
 	all := g.AllNodes()
-	return len(all) >= manyNodes || checkVersion() != nil ||
+	return len(all) >= manyNodes || checkVersion() != nil || len(equalHashes(g)) > 0 ||
 		slices.ContainsFunc(all, func(n *gorgonia.Node) bool { return suspectOf(n) != nil })
 }
 

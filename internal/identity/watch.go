@@ -188,8 +188,8 @@ func describe(first, n *gorgonia.Node) Doubt {
 	case valueOf(n) != nil:
 		d.What = "was merged with a constant of other elements, which prints alike or has its name"
 	case sameOp(first, n):
-		d.What = fmt.Sprintf("was merged with %s of other operands: their 32-bit hashes are equal by chance", b)
-		d.Cure = "rename an input or a parameter, which changes the hashes"
+		d.What = fmt.Sprintf("was merged with %s of other operands, which have the same 32-bit hash", b)
+		d.Cure = cureOf(childrenOf(n))
 	default:
 		d.What = fmt.Sprintf("was merged with another %s of the same operands, whose parameters differ", b)
 	}
