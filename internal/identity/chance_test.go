@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
 // The chance that nodes of an unrolled LSTM have equal 32-bit hashes. Each graph has another batch
@@ -27,14 +28,15 @@ func BenchmarkEqualHashes(b *testing.B) {
 					b.Fatal(err)
 				}
 				w, err := newWatchedGraph(watchedHashes(g))
+				var m layers.Model
 				if err == nil {
-					_, err = model(w.g, batch)
+					m, err = model(w.g, batch)
 				}
 				if err != nil {
 					b.Fatal(err)
 				}
 				w.finish()
-				different, kinds := w.classes()
+				different, kinds := w.classes(usesFrom(gorgonia.Nodes{m.Loss, m.Output}))
 				n := float64(len(g.AllNodes()))
 				nodes += n
 				equal += float64(different)
@@ -53,8 +55,8 @@ func BenchmarkEqualHashes(b *testing.B) {
 
 // classes returns the number of pairs of different nodes with equal hashes, and the sizes of the
 // classes of nodes that differ in operands only.
-func (w *watchedGraph) classes() (different int, sizes map[string]float64) {
-	found := w.merged()
+func (w *watchedGraph) classes(uses map[*gorgonia.Node]int) (different int, sizes map[string]float64) {
+	found := w.merged(uses)
 	different, sizes = len(found), make(map[string]float64)
 	for _, s := range w.slots {
 		kept := 0

@@ -78,6 +78,12 @@ var pairs = []struct {
 		x := must(gorgonia.Slice(input(g, "x", 2, 600), nil, gorgonia.S(1, 600)))
 		return must(gorgonia.Slice(x, nil, gorgonia.S(3, 5))), must(gorgonia.Slice(x, nil, gorgonia.S(259, 261)))
 	}},
+	{"a slice that nothing reads", false, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
+		x := input(g, "x", 2, 512)
+		a = must(gorgonia.Slice(x, nil, gorgonia.S(0, 128)))
+		must(gorgonia.Slice(x, nil, gorgonia.S(256, 384)))
+		return a, must(gorgonia.Exp(a))
+	}},
 	{"one slice twice", false, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
 		x := input(g, "x", 2, 512)
 		return must(gorgonia.Slice(x, nil, gorgonia.S(0, 128))), must(gorgonia.Slice(x, nil, gorgonia.S(0, 128)))
@@ -110,6 +116,10 @@ var pairs = []struct {
 	{"a softmax that Log rewrites", true, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
 		p := must(gorgonia.SoftMax(input(g, "x", 4, 3)))
 		return p, must(gorgonia.Log(p))
+	}},
+	{"the logarithm of a softmax that nothing else reads", false, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
+		y := input(g, "y", 4, 3)
+		return must(gorgonia.Log(must(gorgonia.HadamardProd(must(gorgonia.SoftMax(input(g, "x", 4, 3))), y)))), y
 	}},
 	{"a softmax of two readers", false, func(g *gorgonia.ExprGraph) (a, b *gorgonia.Node) {
 		p := must(gorgonia.SoftMax(input(g, "x", 4, 3)))

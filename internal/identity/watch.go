@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"gorgonia.org/gorgonia"
@@ -25,14 +26,15 @@ func Watch(g *gorgonia.ExprGraph, build Build) ([]Doubt, error) {
 	}
 	read, err := build(w.g)
 	w.finish()
-	if err != nil || !w.complete() {
-		if found := w.merged(); err == nil && len(found) > 0 {
-			return found, nil
-		}
+	if err != nil {
 		return Suspects(g), nil
 	}
-	found := append(unnamedLeaves(g), w.merged()...)
-	return append(found, w.rewritten(read)...), nil
+	uses := usesFrom(read)
+	found := append(w.merged(uses), w.rewritten(uses)...)
+	if !w.complete() && len(found) == 0 {
+		return Suspects(g), nil
+	}
+	return append(unnamedLeaves(g), found...), nil
 }
 
 // finish settles the latest node. Constants are in no graph again: the program may use them in the
@@ -84,9 +86,9 @@ func (w *watchedGraph) complete() bool {
 	return true
 }
 
-// merged compares the nodes that the first graph has merged. Of merged nodes whose operands are
-// merged it returns the operands only.
-func (w *watchedGraph) merged() []Doubt {
+// merged compares the nodes that the first graph has merged, if the program uses them. Of merged
+// nodes whose operands are merged it returns the operands only.
+func (w *watchedGraph) merged(uses map[*gorgonia.Node]int) []Doubt {
 	same := make(map[*gorgonia.Node]*gorgonia.Node) // the first node with the same op and operands
 	rep := func(n *gorgonia.Node) *gorgonia.Node {
 		if m := same[n]; m != nil {
@@ -107,7 +109,7 @@ func (w *watchedGraph) merged() []Doubt {
 			seen[n.Hashcode()] = append(seen[n.Hashcode()], n)
 		}
 		first := w.mergedInto[n]
-		if first == nil || rep(first) == rep(n) || w.operandsMerged(first, n, rep) {
+		if first == nil || uses[n] == 0 || rep(first) == rep(n) || w.operandsMerged(first, n, rep) {
 			continue
 		}
 		found = append(found, describe(first, n))
@@ -217,11 +219,7 @@ func opString(n *gorgonia.Node) string {
 
 // rewritten returns the nodes of gorgonia.SoftMax that gorgonia.Log has turned into a logarithm, if
 // something else reads them too: it gets the logarithm.
-func (w *watchedGraph) rewritten(read gorgonia.Nodes) []Doubt {
-	uses := countUses(w.g)
-	for _, n := range read {
-		uses[n]++
-	}
+func (w *watchedGraph) rewritten(uses map[*gorgonia.Node]int) []Doubt {
 	var found []Doubt
 	for _, n := range w.nodes {
 		if w.origins[n] != "SoftMax" || typeName(n) != "*gorgonia.softmaxOp" || uses[n] < 2 || w.mergedInto[n] != nil {
@@ -233,4 +231,22 @@ func (w *watchedGraph) rewritten(read gorgonia.Nodes) []Doubt {
 		}
 	}
 	return found
+}
+
+// usesFrom counts the reads of each node that some nodes need: by the program and by the nodes that
+// they need. Log leaves the nodes that it replaces in the graph.
+func usesFrom(read gorgonia.Nodes) map[*gorgonia.Node]int {
+	uses := make(map[*gorgonia.Node]int)
+	stack := slices.Clone(read)
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if n == nil {
+			continue
+		}
+		if uses[n]++; uses[n] == 1 {
+			stack = append(stack, childrenOf(n)...)
+		}
+	}
+	return uses
 }
