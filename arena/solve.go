@@ -34,6 +34,9 @@ type Problem struct {
 	// inner-loop steps, not time, so that a problem has the same plan on every machine. 0 means 40
 	// million steps, about 200 ms on a current machine; negative means no such work.
 	Effort int64
+	// Enough is a size below which smaller plans are worth nothing, in bytes: the search ends with
+	// the first plan of at most this size. 0 means that a smaller plan is always better.
+	Enough int64
 }
 
 // Plan gives each buffer of a problem an offset.
@@ -75,7 +78,7 @@ func Solve(ctx context.Context, p Problem) (Plan, error) {
 	if effort == 0 {
 		effort = defaultEffort
 	}
-	s := solver{ctx: ctx, effort: effort, target: plan.Live}
+	s := solver{ctx: ctx, effort: effort, target: max(plan.Live, p.Enough)}
 	for first := 0; first < len(items); {
 		last, end := first, int32(0)
 		for last < len(items) && (last == first || items[last].start < end) {
@@ -100,6 +103,10 @@ func Solve(ctx context.Context, p Problem) (Plan, error) {
 	}
 	if p.Capacity > 0 && plan.Bytes > p.Capacity {
 		return Plan{}, overCapacity(p, plan.Bytes, plan.LiveAt)
+	}
+	// A plan that was enough may not be the smallest.
+	if p.Enough > plan.Live {
+		plan.Optimal = plan.Bytes == plan.Live
 	}
 	return plan, nil
 }

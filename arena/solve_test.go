@@ -101,6 +101,35 @@ func TestTenThousandInstructionsArePlannedInBoundedWork(t *testing.T) {
 	}
 }
 
+// The search ends with the first plan that is enough. It may not be the smallest, and the plan does
+// not claim that it is.
+func TestASearchEndsWithAPlanThatIsEnough(t *testing.T) {
+	r := random(t)
+	larger := 0
+	for range 6 {
+		p := stepOf(r, 60)
+		best, err := arena.Solve(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		enough := p
+		enough.Enough = best.Bytes + best.Bytes/4
+		plan, err := arena.Solve(t.Context(), enough)
+		if err != nil || arena.Check(enough, plan) != nil {
+			t.Fatalf("%v, %v", err, arena.Check(enough, plan))
+		}
+		if plan.Bytes > enough.Enough || plan.Optimal && plan.Bytes > plan.Live {
+			t.Fatalf("%d bytes, optimal %v: want at most %d, live are %d", plan.Bytes, plan.Optimal, enough.Enough, plan.Live)
+		}
+		if plan.Bytes > best.Bytes {
+			larger++
+		}
+	}
+	if larger == 0 {
+		t.Error("every plan is the best: no search ended with one that is enough")
+	}
+}
+
 func TestTracesOfRealStepsMeetTheBound(t *testing.T) {
 	for _, path := range traces(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {

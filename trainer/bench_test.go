@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -232,5 +233,16 @@ func BenchmarkExplore(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Plans of a graph of 10,000 nodes. The model function is called twice for each batch size, to find
+// nodes that Gorgonia merged.
+func BenchmarkPlanUnrolled(b *testing.B) {
+	model := nets.Unrolled(1, 300, 24, 16)
+	for b.Loop() {
+		if _, err := trainer.Plan(b.Context(), model, trainer.Options{Batch: 4, Optimizer: optim.Adam{}}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

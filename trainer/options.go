@@ -23,11 +23,12 @@ type Model = layers.Model
 // ModelFunc adds a model to the empty graph g, for a batch of the given number of rows, and returns
 // its nodes. It is called for each batch size and mode (training, evaluation, prediction); calls
 // never overlap. So it must not wait for a call that makes a plan or uses a trainer: in its own
-// goroutine such a call returns an error that wraps ErrModel, in others it waits until its ctx ends.
-// If a layer of package layers has an error and the function then panics, or returns another error,
-// the error is that of the layer. Every call must make parameters of the same names and shapes. If
-// gorgonia.BatchNorm is called without a scale and a bias, it makes its own, which start at 1 and
-// 0.
+// goroutine such a call returns an error that wraps ErrModel, in others it waits until its ctx
+// ends. If a layer of package layers has an error, that is the error of the model, even if the
+// function then panics, or returns another error or none. Every call must make parameters of the
+// same names and shapes. A graph in which Gorgonia may have merged nodes that differ is made twice
+// for each batch size (see DoubtError). If // gorgonia.BatchNorm is called without a scale and a
+// bias, it makes its own, which start at 1 and 0.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
 
 // Options of a Trainer. Batch is required, and so is Device for New.
@@ -111,6 +112,11 @@ type Options struct {
 	Tail dataloader.Tail
 	// Workers is the number of goroutines that read samples. Default: that of package dataloader.
 	Workers int
+
+	// AllowMerged accepts graphs in which Gorgonia merged nodes that differ, as they are. Default:
+	// they are refused with a *DoubtError, and the model function is called twice for each batch
+	// size where that is needed to know. See docs/from-gorgonia.md#limits.
+	AllowMerged bool
 
 	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
 	// Default: none. Each costs twice its size, since two steps can be in flight.

@@ -48,6 +48,8 @@ type planned struct {
 	order    []programKey // of compilation; the first program trains
 	initial  initialValues
 
+	distinct map[int]bool // batch sizes of graphs in which every node is known to be one
+
 	scratch int64 // bytes: the largest need of any program
 	staging int64 // bytes: the most that the device pins for itself to run a program
 
@@ -206,6 +208,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	// Each program has a graph of its own, since the shapes in a Gorgonia graph are fixed.
 	g := gorgonia.NewGraph()
 	m, err := callModel(ctx, p.model, g, k.rows)
+	if err == nil && !p.opt.AllowMerged {
+		err = p.checkIdentity(ctx, g, k.rows)
+	}
 	if err != nil {
 		return nil, err
 	}

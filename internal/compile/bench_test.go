@@ -8,10 +8,13 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/internal/seed"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -66,5 +69,41 @@ func BenchmarkCompileMLP(b *testing.B) {
 		if _, err := compileGraph(g, cfg); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Unrolled nets, with their gradients and updates. Gorgonia's own time, to build the graph, is not
+// counted.
+func BenchmarkCompileUnrolled(b *testing.B) {
+	for _, c := range []struct {
+		name         string
+		depth, steps int
+	}{{"char-RNN", 2, 25}, {"LSTM of 10,000 nodes", 1, 300}, {"LSTM of 40,000 nodes", 1, 1200}} {
+		b.Run(c.name, func(b *testing.B) {
+			g := gorgonia.NewGraph()
+			const rows = 4
+			m, err := nets.Unrolled(c.depth, c.steps, 24, 16)(g, rows)
+			if err != nil {
+				b.Fatal(err)
+			}
+			cfg := Config{Mode: Train, Update: updateOf(optim.Adam{}, optim.Clip{})}
+			cfg.Model = frontend.Model{Loss: m.Loss, Batch: rows, Inputs: map[*gorgonia.Node]frontend.Input{}, Params: map[*gorgonia.Node]bool{}}
+			for _, n := range m.Inputs {
+				spec := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape(n.Shape())}
+				cfg.Inputs[n] = frontend.Input{Field: n.Name(), Spec: spec}
+			}
+			for _, p := range m.Params {
+				cfg.Params[p.Node] = true
+			}
+			for b.Loop() {
+				cfg.Homes = &ir.Homes{}
+				p, err := compileGraph(g, cfg)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(len(g.AllNodes())), "nodes")
+				b.ReportMetric(float64(len(p.Instrs)), "instructions")
+			}
+		})
 	}
 }

@@ -58,6 +58,7 @@ var rules = map[string]rule{
 	"internal/cputest":          {ours: "kernels/cpu"},
 	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/deps":             {},
+	"internal/identity":         {other: gorgonia},
 	"internal/graphtest":        {other: gorgonia},
 	"internal/fakecuda":         {cgo: true},
 	"internal/fakecuda/main":    {ours: "internal/fakecuda"},
@@ -68,12 +69,12 @@ var rules = map[string]rule{
 	"internal/seed":             {},
 	"internal/peer":             examples,
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
-	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout " +
+	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
 		"trainer/layers trainer/optim trainer/report",
 		other: gorgonia},
 	"trainer/internal/layout": {ours: "arena kernels dataloader internal/ir trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
-	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/report",
+	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout trainer/report",
 		other: gorgonia},
 	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":  {ours: "arena kernels"},

@@ -40,6 +40,7 @@ type Program struct {
 	Offsets      []int64        // by buffer, bytes from the start of scratch
 	Labels       []string       // by instruction
 	Fallbacks    []string       // labels of instructions that run Gorgonia's own code, which allocates
+	Doubts       []string       // nodes that may stand for several: Gorgonia merges nodes of equal hashes
 	Recomputed   int            // instructions that recompute an activation
 	Extra        float64        // estimated time of these, as a fraction of that of the forward pass
 	Time         int64          // estimated time of a step, in the unit of moving one byte of device memory; only ratios of it mean something

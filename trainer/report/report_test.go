@@ -81,7 +81,7 @@ func plan(t testing.TB) report.Plan {
 	}
 	evaluate := report.Program{
 		Name: "evaluate 128", Batch: 128, Instructions: 6, Scratch: 4 * 128 * 1296, Live: 4 * 128 * 1296, LiveAt: "hidden/xw",
-		Fallbacks: []string{"pool/max"}, Notes: []string{"bias and activation are part of 3 matmuls"},
+		Fallbacks: []string{"pool/max"}, Doubts: []string{`"gate" may be two slices`}, Notes: []string{"bias and activation are part of 3 matmuls"},
 	}
 	return report.Plan{Device: "cpu", Mode: "streaming", Regions: l.Regions(), Programs: []report.Program{train, evaluate}, Total: l.Total()}
 }
@@ -192,6 +192,7 @@ func TestJSONHoldsTheWholePlan(t *testing.T) {
 		Programs []struct {
 			Scratch   int64    `json:"scratch_bytes"`
 			Fallbacks []string `json:"fallbacks"`
+			Doubts    []string `json:"doubts"`
 			Buffers   []struct {
 				Offset int64 `json:"offset"`
 				Bytes  int64 `json:"bytes"`
@@ -215,6 +216,9 @@ func TestJSONHoldsTheWholePlan(t *testing.T) {
 	}
 	if !slices.Equal(got.Programs[1].Fallbacks, []string{"pool/max"}) {
 		t.Errorf("fallbacks %v", got.Programs[1].Fallbacks)
+	}
+	if !slices.Equal(got.Programs[1].Doubts, p.Programs[1].Doubts) {
+		t.Errorf("doubts %v", got.Programs[1].Doubts)
 	}
 	if strings.Contains(b.String(), "null") {
 		t.Error("an empty list is null")

@@ -122,6 +122,9 @@ func (p Plan) programs(b *strings.Builder) {
 		for _, f := range q.Fallbacks {
 			lines = append(lines, wrap(fmt.Sprintf("! %s: %s: Gorgonia's own code, which allocates on the Go heap", q.Name, f)))
 		}
+		for _, d := range q.Doubts {
+			lines = append(lines, wrap(fmt.Sprintf("! %s: %s", q.Name, d)))
+		}
 		for _, note := range q.Notes {
 			lines = append(lines, wrap(fmt.Sprintf("* %s: %s", q.Name, note)))
 		}

@@ -108,6 +108,7 @@ func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	if err := m.open(p, links, cfg.Homes, opt); err != nil {
 		return nil, errors.Join(fmt.Errorf("new machine: %w", err), m.Close())
 	}
+	m.warn(g, opt.Logger)
 	return m, nil
 }
 

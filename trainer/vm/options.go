@@ -3,6 +3,7 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"gorgonia.org/gorgonia"
 
@@ -30,6 +31,10 @@ type Options struct {
 	// Seed selects the dropout masks. Machines of one graph with the same seed drop the same
 	// elements in run 1, in run 2 and so on. Default 0, a seed like any other.
 	Seed uint64
+	// Logger gets a warning about each kind of node that may stand for several that differ: Gorgonia
+	// merges nodes of equal hashes, and its hashes ignore parts of operations. The plan marks them,
+	// too. Default: slog.Default(). See docs/from-gorgonia.md#limits.
+	Logger *slog.Logger
 }
 
 // check returns all mistakes in the options.

@@ -51,6 +51,10 @@ func Run(p *ir.Program, goal Goal, o schedule.Options) {
 		return
 	}
 	built := slices.Clone(p.Instrs)
+	if o.Like != nil && goal.Budget > 0 {
+		// The memory of the larger batch is there. An eighth is left for gaps between buffers.
+		goal.Budget = max(goal.Budget, o.Like.Plan.Bytes-o.Like.Plan.Bytes/8)
+	}
 	if p.Recomputation = inherited(p, o.Like); p.Recomputation == nil {
 		p.Recomputation = choose(p, built, goal, o)
 	}

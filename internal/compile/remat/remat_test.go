@@ -177,3 +177,25 @@ func TestRoundsAreInherited(t *testing.T) {
 		t.Errorf("got\n%vwant\n%v", q, p)
 	}
 }
+
+// A program of thousands of instructions is searched in fewer steps, each of which drops several
+// activations, and still fits in half of its bytes.
+func TestLargeProgramsAreSearchedInFewerSteps(t *testing.T) {
+	for n, want := range map[int]int{fine: mostDrops, 2 * fine: mostDrops / 4, 5 * fine: mostDrops / 25, 100 * fine: coarsest} {
+		a := analysis{p: &ir.Program{Instrs: make([]ir.Instr, n)}}
+		if got := a.steps(mostDrops); got != want {
+			t.Errorf("%d steps for %d instructions, want %d", got, n, want)
+		}
+	}
+	b := irtest.New(t)
+	chain(450, ir.Parameters)(b)
+	if len(b.Instrs) <= fine {
+		t.Fatalf("only %d instructions", len(b.Instrs))
+	}
+	half := peak(b.Program) / 2
+	p := b.Program.Clone()
+	Run(p, Goal{Budget: half}, options)
+	if got := peak(p); got > half {
+		t.Errorf("a peak of %d bytes, want at most %d", got, half)
+	}
+}

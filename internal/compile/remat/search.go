@@ -13,7 +13,23 @@ const (
 	mostDrops  = 400 // activations that one greedy search drops
 	mostRounds = 4   // greedy searches after the first, each of which adds a round
 	mostKept   = 100 // dropped activations that polish tries to keep
+	// fine is the number of instructions up to which the search drops and keeps activations one by
+	// one. Every step looks at the whole program: in larger programs there are fewer steps, so that
+	// no search takes longer than one of this size, and each drops several activations.
+	fine = 2500
+	// coarsest is the least number of steps.
+	coarsest = 10
 )
+
+// steps returns the number of steps of a search that has most of them in a small program.
+func (a *analysis) steps(most int) int {
+	n := len(a.p.Instrs)
+	if n <= fine {
+		return most
+	}
+	share := float64(fine) / float64(n)
+	return max(int(float64(most)*share*share), coarsest)
+}
 
 // search returns the choice with the least extra work within the budget, or, if it finds none, the
 // one with the lowest peak. It takes the best of a greedy search and of trees; while that exceeds
@@ -62,7 +78,7 @@ func (a *analysis) polish(best *choice, budget int64) {
 	cost := a.costs(&best.rounds[0])
 	dropped := slices.DeleteFunc(slices.Clone(a.saved), func(v kernels.Value) bool { return best.depth(v) == 0 })
 	slices.SortStableFunc(dropped, func(v, w kernels.Value) int { return cmp.Compare(cost[w], cost[v]) })
-	for _, v := range dropped[:min(len(dropped), mostKept)] {
+	for _, v := range dropped[:min(len(dropped), a.steps(mostKept))] {
 		for depth := range best.depth(v) {
 			x := best.copied()
 			for k := depth; k < len(x.rounds); k++ {
@@ -89,7 +105,17 @@ func (a *analysis) polish(best *choice, budget int64) {
 // Source: the score of Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021, section 3.
 func (a *analysis) greedyDrop(before []round, budget int64, try func(choice)) {
 	x := a.emptyRound()
-	for range min(len(a.saved), mostDrops) {
+	steps := a.steps(mostDrops)
+	each := 1 // activations dropped in a step
+	if steps < mostDrops {
+		each = (len(a.saved) + steps - 1) / steps
+	}
+	type scored struct {
+		activation kernels.Value
+		score      float64
+	}
+	var idle []scored
+	for range min(len(a.saved), steps) {
 		d := a.p.CloneValues()
 		now := a.rewrite(d, &x)
 		live, peak := schedule.Live(d, a.o, now.space)
@@ -99,7 +125,7 @@ func (a *analysis) greedyDrop(before []round, budget int64, try func(choice)) {
 		}
 		at := int32(slices.Index(live, peak))
 		cost := a.costs(&x)
-		pick, highest := kernels.None, 0.0
+		idle = idle[:0]
 		for _, v := range a.saved {
 			if x.drop[a.origin[v]] {
 				continue
@@ -109,13 +135,16 @@ func (a *analysis) greedyDrop(before []round, budget int64, try func(choice)) {
 			if until >= at || next <= at {
 				continue
 			}
-			if score := float64(a.bytes[v]) * float64(next-until) / float64(max(cost[v], 1)); score > highest {
-				pick, highest = v, score
+			if score := float64(a.bytes[v]) * float64(next-until) / float64(max(cost[v], 1)); score > 0 {
+				idle = append(idle, scored{v, score})
 			}
 		}
-		if pick == kernels.None {
+		if len(idle) == 0 {
 			return
 		}
-		x.drop[a.origin[pick]] = true
+		slices.SortStableFunc(idle, func(v, w scored) int { return cmp.Compare(w.score, v.score) })
+		for _, v := range idle[:min(len(idle), each)] {
+			x.drop[a.origin[v.activation]] = true
+		}
 	}
 }

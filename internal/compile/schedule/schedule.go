@@ -35,6 +35,8 @@ type Options struct {
 	Views   bool // reshapes and slices alias their operand
 
 	Scheduler *Scheduler // the only one, for tests; nil: all compete
+
+	enough int64 // bytes of scratch below which fewer are worth nothing
 }
 
 // Limits of the search for an order.
@@ -50,6 +52,9 @@ const (
 // need more, and then an order with a higher peak may need fewer.
 func Run(ctx context.Context, p *ir.Program, o Options) error {
 	Alias(p, o.Views)
+	if o.Like != nil {
+		o.enough = o.Like.Plan.Bytes // the memory is there
+	}
 	if !sameInstrs(p, o.Like) {
 		o.Like = nil
 	}
@@ -57,7 +62,7 @@ func Run(ctx context.Context, p *ir.Program, o Options) error {
 	for k, c := range Candidates(p, o) {
 		// Candidates come by rising peak: one whose peak is no lower than the best placement cannot
 		// win.
-		if k > 0 && (k == placements || c.Peak >= best.Plan.Bytes) {
+		if k > 0 && (k == placements || max(c.Peak, o.enough) >= best.Plan.Bytes) {
 			break
 		}
 		d := inOrder(p, c.Order, o)
@@ -229,6 +234,7 @@ func solve(ctx context.Context, p *ir.Program, o Options) (err error) {
 			return nil
 		}
 	}
+	p.Problem.Enough = o.enough
 	p.Plan, err = arena.Solve(ctx, p.Problem)
 	return err
 }

@@ -154,8 +154,12 @@ func TestAProgramWithTheSameInstructionsHasTheSameOrderAndOffsets(t *testing.T) 
 		t.Errorf("a peak of %d bytes, the larger batch has %d", small.Plan.Live, large.Plan.Live)
 	}
 	o.Like = run(t, towers, all)
-	if other := run(t, build(7), o); slices.Equal(other.Order, o.Like.Order) {
+	other := run(t, build(7), o)
+	if slices.Equal(other.Order, o.Like.Order) {
 		t.Error("the order of a program with other instructions is reused")
+	}
+	if other.Problem.Enough != o.Like.Plan.Bytes {
+		t.Errorf("%d bytes are enough, want the %d that are there", other.Problem.Enough, o.Like.Plan.Bytes)
 	}
 }
 
