@@ -27,7 +27,7 @@ type Model = layers.Model
 // ends. If a layer of package layers has an error, that is the error of the model, even if the
 // function then panics, or returns another error or none. Every call must make parameters of the
 // same names and shapes. A graph in which Gorgonia may have merged nodes that differ is made twice
-// for each batch size (see DoubtError). If // gorgonia.BatchNorm is called without a scale and a
+// for each batch size (see DoubtError). If gorgonia.BatchNorm is called without a scale and a
 // bias, it makes its own, which start at 1 and 0.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
 
