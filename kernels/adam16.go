@@ -57,7 +57,7 @@ func refAdam16(attrs any, in, out []Tensor) {
 		g := in[1].Data[i]
 		noise := numeric.Noise(word(p), word(g), uint32(int64(controls[1])))
 		s := []float64{m[i], v[i]}
-		out[0].Data[i] = a.apply(a.Decoupled, controls, p, a.prepare(g, scale), s)
+		out[0].Data[i] = a.apply(a.Decoupled, in[0].Type, controls, p, a.prepare(g, scale), s)
 		m[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[0]), uint16(noise))))
 		v[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[1]), uint16(noise>>16))))
 	}

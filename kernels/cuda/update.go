@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // ruleNumbers returns the name of a rule's kernel and the rule's parameters: a, b, epsilon.
@@ -134,6 +135,7 @@ func bindAdam8(b *binding) error {
 	blocks := b.Out[3].Shape[0]
 	b.launch("adam8", "adam8_"+suffix(b.In[0].Type), strided(b.props, int64(blocks*warp), blockThreads), line(blockThreads), 0,
 		b.out(0), b.in(1), b.out(1), b.out(2), b.out(3), int64(b.In[0].Shape.Elems()), b.in(2), b.in(3), scale,
-		a.ClipValue, a.Decay, a.Beta1, math.Sqrt(a.Beta2), math.Sqrt(1-a.Beta2), a.Epsilon, decoupled)
+		a.ClipValue, a.Decay, a.Beta1, math.Sqrt(a.Beta2), math.Sqrt(1-a.Beta2),
+		numeric.MeanSpan(a.Beta1, a.Beta2), a.Epsilon, decoupled)
 	return nil
 }

@@ -3,7 +3,9 @@ package update
 import (
 	"math"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // runLen is the number of elements whose gradients are prepared at once, on the stack.
@@ -26,7 +28,7 @@ func (r *Rule[T]) grads(tile, p []T, lo int) []T {
 	}
 	tile = tile[:len(p)]
 	for i, v := range g {
-		v *= r.Scale
+		v = v * r.Down * r.Scale
 		if v > r.Max {
 			v = r.Max
 		}
@@ -36,6 +38,34 @@ func (r *Rule[T]) grads(tile, p []T, lo int) []T {
 		tile[i] = v + r.Decay*p[i]
 	}
 	return tile
+}
+
+// typeOf returns the type of T.
+func typeOf[T asm.Float]() arena.DType {
+	var t T
+	if _, single := any(t).(float32); single {
+		return arena.Float32
+	}
+	return arena.Float64
+}
+
+// finite returns x, or the largest number of its sign if x is infinite. NaN stays NaN.
+func finite[T asm.Float](x T) T {
+	if x-x == 0 {
+		return x
+	}
+	return within(x, T(numeric.MostFinite(typeOf[T]())))
+}
+
+// within limits the magnitude of x to most; NaN stays NaN.
+func within[T asm.Float](x, most T) T {
+	if x > most {
+		return most
+	}
+	if x < -most {
+		return -most
+	}
+	return x
 }
 
 // goSgd is Kernels.SGD.
@@ -59,7 +89,7 @@ func goMomentum[T asm.Float](r *Rule[T], lo, hi int) {
 		p := r.P[lo:min(hi, lo+runLen)]
 		g, s := r.grads(tile[:], p, lo)[:len(p)], r.S[lo:][:len(p)]
 		for i, x := range p {
-			v := mu*s[i] + g[i]
+			v := finite(mu*s[i] + g[i])
 			s[i] = v
 			p[i] = x - rate*v
 		}
@@ -74,9 +104,9 @@ func goNesterov[T asm.Float](r *Rule[T], lo, hi int) {
 		p := r.P[lo:min(hi, lo+runLen)]
 		g, s := r.grads(tile[:], p, lo)[:len(p)], r.S[lo:][:len(p)]
 		for i, x := range p {
-			v := mu*s[i] + g[i]
+			v := finite(mu*s[i] + g[i])
 			s[i] = v
-			p[i] = x - rate*(mu*v+g[i])
+			p[i] = x - rate*finite(mu*v+g[i])
 		}
 	}
 }
@@ -84,12 +114,13 @@ func goNesterov[T asm.Float](r *Rule[T], lo, hi int) {
 // goRmsProp is Kernels.RMSProp.
 func goRmsProp[T asm.Float](r *Rule[T], lo, hi int) {
 	rate, rho, rest, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3]
+	most := T(numeric.MostSquared(typeOf[T]()))
 	var tile [runLen]T
 	for ; lo < hi; lo += runLen {
 		p := r.P[lo:min(hi, lo+runLen)]
 		g, s := r.grads(tile[:], p, lo)[:len(p)], r.S[lo:][:len(p)]
 		for i, x := range p {
-			d := g[i]
+			d := within(g[i], most)
 			v := rho*s[i] + rest*d*d
 			s[i] = v
 			p[i] = x - rate*d/(T(math.Sqrt(float64(v)))+eps)
@@ -106,13 +137,14 @@ func goAdamW[T asm.Float](r *Rule[T], lo, hi int) { r.adam(r.Coef[7], lo, hi) }
 // adam updates elements lo..hi-1. shrink is the factor of weight decay.
 func (r *Rule[T]) adam(shrink T, lo, hi int) {
 	rate, b1, r1, b2, r2, inv, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3], r.Coef[4], r.Coef[5], r.Coef[6]
+	most := T(numeric.MostSquared(typeOf[T]()))
 	var tile [runLen]T
 	for ; lo < hi; lo += runLen {
 		p := r.P[lo:min(hi, lo+runLen)]
 		g := r.grads(tile[:], p, lo)[:len(p)]
 		s0, s1 := r.S[lo:][:len(p)], r.V[lo:][:len(p)]
 		for i, x := range p {
-			d := g[i]
+			d := within(g[i], most)
 			m := b1*s0[i] + r1*d
 			v := b2*s1[i] + r2*d*d
 			s0[i], s1[i] = m, v
