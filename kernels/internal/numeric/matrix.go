@@ -6,23 +6,6 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// MostSquared returns the limit of the magnitude of gradients that an optimizer squares: the means of
-// their squares are finite, and recover from any finite gradient.
-func MostSquared(t arena.DType) float64 {
-	if t == arena.Float32 {
-		return 0x1p63
-	}
-	return 0x1p511
-}
-
-// MostFinite returns the largest finite number of a type.
-func MostFinite(t arena.DType) float64 {
-	if t == arena.Float32 {
-		return math.MaxFloat32
-	}
-	return math.MaxFloat64
-}
-
 // MostSquare is the upper limit of Adafactor's means of squares: the largest number of their type,
 // or for float64 a smaller one, so that sums of means are finite.
 func MostSquare(t arena.DType) float64 {

@@ -3,7 +3,6 @@ package update
 import (
 	"math"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
@@ -40,13 +39,13 @@ func (r *Rule[T]) grads(tile, p []T, lo int) []T {
 	return tile
 }
 
-// typeOf returns the type of T.
-func typeOf[T asm.Float]() arena.DType {
+// byType returns the limit for T.
+func byType[T asm.Float](single, double float64) T {
 	var t T
-	if _, single := any(t).(float32); single {
-		return arena.Float32
+	if _, ok := any(t).(float32); ok {
+		return T(single)
 	}
-	return arena.Float64
+	return T(double)
 }
 
 // finite returns x, or the largest number of its sign if x is infinite. NaN stays NaN.
@@ -54,7 +53,7 @@ func finite[T asm.Float](x T) T {
 	if x-x == 0 {
 		return x
 	}
-	return within(x, T(numeric.MostFinite(typeOf[T]())))
+	return within(x, byType[T](math.MaxFloat32, math.MaxFloat64))
 }
 
 // within limits the magnitude of x to most; NaN stays NaN.
@@ -114,7 +113,7 @@ func goNesterov[T asm.Float](r *Rule[T], lo, hi int) {
 // goRmsProp is Kernels.RMSProp.
 func goRmsProp[T asm.Float](r *Rule[T], lo, hi int) {
 	rate, rho, rest, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3]
-	most := T(numeric.MostSquared(typeOf[T]()))
+	most := byType[T](numeric.MostSquared32, numeric.MostSquared64)
 	var tile [runLen]T
 	for ; lo < hi; lo += runLen {
 		p := r.P[lo:min(hi, lo+runLen)]
@@ -137,7 +136,7 @@ func goAdamW[T asm.Float](r *Rule[T], lo, hi int) { r.adam(r.Coef[7], lo, hi) }
 // adam updates elements lo..hi-1. shrink is the factor of weight decay.
 func (r *Rule[T]) adam(shrink T, lo, hi int) {
 	rate, b1, r1, b2, r2, inv, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3], r.Coef[4], r.Coef[5], r.Coef[6]
-	most := T(numeric.MostSquared(typeOf[T]()))
+	most := byType[T](numeric.MostSquared32, numeric.MostSquared64)
 	var tile [runLen]T
 	for ; lo < hi; lo += runLen {
 		p := r.P[lo:min(hi, lo+runLen)]
