@@ -103,7 +103,7 @@ func bindClipNorm(b *binding) error {
 			w.line("add.rn.f64 %s, %s, %s;", total, total, v)
 		}
 		if to == len(b.In) {
-			root, scale, u := w.register("d"), w.register("d"), double.literal(1)
+			root, scale, none, u := w.register("d"), w.register("d"), w.register("d"), double.literal(1)
 			if a.Scaled {
 				at := w.param("u", true)
 				args = append(args, b.in(0))
@@ -112,6 +112,8 @@ func bindClipNorm(b *binding) error {
 			}
 			w.line("sqrt.rn.f64 %s, %s;", root, total)
 			w.line("div.rn.f64 %s, %s, %s;", scale, double.literal(a.Max), root)
+			w.line("sub.rn.f64 %s, %s, %s;", none, total, total) // NaN where the total overflows
+			w.line("add.rn.f64 %s, %s, %s;", scale, scale, none)
 			total = w.choose(double, "ge", scale, u, u, scale)
 		}
 		w.line("st.global.f64 [%s], %s;", y, total)
