@@ -70,8 +70,17 @@ func (o Adam) Validate() error { return o.check("adam") }
 
 // check is Validate for the optimizer called what.
 func (o Adam) check(what string) error {
-	return check(what, checkMin("Rate", o.Rate, 0), checkFraction("Beta1", o.Beta1), checkFraction("Beta2", o.Beta2),
-		checkMin("Epsilon", o.Epsilon, 0), checkMin("Decay", o.Decay, 0), o.Storage.check())
+	return check(what, checkFactor("Rate", o.Rate), checkFraction("Beta1", o.Beta1), checkFraction("Beta2", o.Beta2),
+		checkEpsilon(o.Epsilon, or(o.Beta2, 0.999)), checkFactor("Decay", o.Decay), o.Storage.check(), o.checkRatio())
+}
+
+// checkRatio returns an error if means of format Block8 may grow beyond any multiple of their roots.
+func (o Adam) checkRatio() error {
+	b1, b2 := or(o.Beta1, 0.9), or(o.Beta2, 0.999)
+	if o.Storage != Block8 || !(b1*b1 >= b2) {
+		return nil
+	}
+	return fmt.Errorf("%s is %v, must be above the square of Beta1, %v, with Storage Block8", "Beta2", b2, b1)
 }
 
 // op returns the operation for states of this format; full is the one for Full.

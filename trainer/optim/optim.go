@@ -63,7 +63,7 @@ type Clip struct {
 
 // Validate returns an error that names every bad field and wraps ErrOption.
 func (c Clip) Validate() error {
-	return check("clip", checkMin("Value", c.Value, 0), checkMin("Norm", c.Norm, 0))
+	return check("clip", checkLeast("Value", c.Value), checkLeast("Norm", c.Norm))
 }
 
 // Named is an optimizer and its name for Parse.
