@@ -27,7 +27,7 @@ type Adam8Attrs struct {
 //	root = √v = largest[b] · value of root;  mean = largest[b] · unit · span · value of m as an int8
 //
 // largest is the largest root in the block, in the parameter's type, and 0 if that is too small to
-// divide by. span is numeric.MeanSpan of both betas. A mean is stored relative to its own root, to
+// divide by; it grows by at most numeric.Jump8 in an update. span is numeric.MeanSpan of both betas. A mean is stored relative to its own root, to
 // which it has a bounded ratio: that ratio is the step, and no other element changes its precision.
 // Both values are floats of few bits, so that errors are relative over the whole range of 2³².
 //
@@ -83,6 +83,9 @@ func refAdam8(attrs any, in, out []Tensor) {
 			if s[1] > next { // not where it is NaN
 				next = s[1]
 			}
+		}
+		if largest[b] > 0 {
+			next = min(next, largest[b]*numeric.Jump8)
 		}
 		if largest[b] = 0; next >= numeric.Least8 {
 			largest[b] = Round(out[3].Type, next)

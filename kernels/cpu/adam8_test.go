@@ -245,7 +245,9 @@ func atTheEnds(t *testing.T, float arena.DType, size float64, shares []float64, 
 			case 5:
 				v[i] = float64(230 + r.IntN(26))
 			case 6:
-				v[i] = size * shares[1]
+				if v[i] = size * shares[1]; v[i] < numeric.Least8 {
+					v[i] = 0
+				}
 			}
 		}
 	}

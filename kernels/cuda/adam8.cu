@@ -4,7 +4,7 @@
 #include "optim.cuh"
 
 constexpr int32 block8 = 256, perLane = block8 / (int32)warp;
-constexpr float least8 = 0x1p-80f; // Least8
+constexpr float least8 = 0x1p-80f, jump8 = 0x1p16f; // Least8, Jump8
 
 // Codes are the upper bits of floats, see numeric.EncodeRoot and numeric.EncodeMean.
 constexpr uint32 rootBits = 20, rootLow = 761u << rootBits, meanBits = 19, meanLow = 1920u << meanBits, unitMask = 0xffu << 23;
@@ -70,6 +70,7 @@ DEVICE void adam8(T *param, const T *grad, int8 *m, uint8 *root, T *largest, int
       if (v > most) most = v; // not where it is NaN
     }
     most = warpMax(most);
+    if (was > 0 && most > was * jump8) most = was * jump8;
     if (most < least8) most = 0;
     if (lane == 0) largest[block] = most;
     // The product of both factors is 1/most. A single one would be denormal for a huge most.

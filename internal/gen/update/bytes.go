@@ -41,6 +41,7 @@ const (
 var codeNumbers = []uint32{
 	codeSign: 1 << 31, codeOne: 0x3f800000, codeLow: 761 << rootBits, codeZero: 1920 << meanBits, codeUnit: 0xff << 23, codeLast: 127,
 	codeMagnitude: 1<<31 - 1, codeExponent: 252 << 23, codeTwice: 254 << 23, codeLeast: 0x17800000, // 2⁻⁸⁰
+	codeJump: (127 + 16) << 23, codeInfinity: infinity,
 	codeNarrow: dither * 8 % (1 << 32), codeWide: dither * 16 % (1 << 32),
 }
 
@@ -55,6 +56,8 @@ const (
 	codeExponent // of a float but for its last two bits, so that the reciprocal is no denormal number
 	codeTwice    // the sum of the exponents of a power of two and its reciprocal
 	codeLeast
+	codeJump
+	codeInfinity
 	codeNarrow // what dither grows by from a vector to the next with AVX2
 	codeWide   // the same with AVX-512
 )
@@ -288,7 +291,11 @@ func (c *coded) clear(r VecPhysical) {
 	VPXOR(r, r, r)
 }
 
-const atLeast = 13 // of comparisons
+// Comparisons.
+const (
+	equal   = 0
+	atLeast = 13
+)
 
 // Registers of codes.
 const (
@@ -299,11 +306,20 @@ const (
 	by        = 12 // 1/largest, or 0 where the largest is below the least
 )
 
-// measure writes the largest root, or 0 where it is below the least.
+// measure writes the largest root, or 0 where it is below the least, or the most that it may jump to
+// from a number that is not 0.
 func (c *coded) measure() {
 	most, live := c.reg(1).AsX(), c.temp(0).AsX()
 	c.fold(c.reg(mostRoot), c.reg(1))
 	c.mend()
+	limit, never := c.temp(0).AsX(), c.temp(1).AsX()
+	VMOVSS(Mem{Base: largest}, limit)
+	VXORPS(never, never, never)
+	VCMPSS(U8(equal), limit, never, never)
+	VANDPS(c.table.Offset(32*codeInfinity), never, never)
+	VMULSS(c.table.Offset(32*codeJump), limit, limit)
+	VORPS(never, limit, limit)
+	VMINSS(limit, most, most)
 	VCMPSS(U8(atLeast), c.table.Offset(32*codeLeast), most, live)
 	VANDPS(live, most, most)
 	VMOVSS(most, Mem{Base: largest})

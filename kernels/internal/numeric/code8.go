@@ -29,6 +29,11 @@ const (
 // processor is a hundred times slower.
 const Least8 = 0x1p-80
 
+// Jump8 is the most that a block's largest root grows by in an update, as a factor, unless it was 0.
+// An element with a larger one gets the last code, and so do the others soon if they grow too. One
+// gradient can so not push the roots of all others below the range of codes.
+const Jump8 = 0x1p16
+
 // EncodeRoot returns the code of a root x, a share of the largest one. Shares below the value of
 // code 0 become code 0, those above 1 and NaN code 255.
 func EncodeRoot(x float32, noise uint32) uint8 {

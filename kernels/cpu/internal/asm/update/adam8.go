@@ -47,6 +47,9 @@ func (r *Rule8[T]) adam8(shrink T, lo, hi int) {
 				most = v[i]
 			}
 		}
+		if largest > 0 {
+			most = min(most, largest*numeric.Jump8)
+		}
 		r.Largest[b] = 0
 		if most >= numeric.Least8 {
 			r.Largest[b] = most

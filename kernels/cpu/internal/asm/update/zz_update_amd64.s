@@ -5675,39 +5675,55 @@ DATA updateCodes<>+304(SB)/4, $0x17800000
 DATA updateCodes<>+308(SB)/4, $0x17800000
 DATA updateCodes<>+312(SB)/4, $0x17800000
 DATA updateCodes<>+316(SB)/4, $0x17800000
-DATA updateCodes<>+320(SB)/4, $0xdb3d7428
-DATA updateCodes<>+324(SB)/4, $0xdb3d7428
-DATA updateCodes<>+328(SB)/4, $0xdb3d7428
-DATA updateCodes<>+332(SB)/4, $0xdb3d7428
-DATA updateCodes<>+336(SB)/4, $0xdb3d7428
-DATA updateCodes<>+340(SB)/4, $0xdb3d7428
-DATA updateCodes<>+344(SB)/4, $0xdb3d7428
-DATA updateCodes<>+348(SB)/4, $0xdb3d7428
-DATA updateCodes<>+352(SB)/4, $0xb67ae850
-DATA updateCodes<>+356(SB)/4, $0xb67ae850
-DATA updateCodes<>+360(SB)/4, $0xb67ae850
-DATA updateCodes<>+364(SB)/4, $0xb67ae850
-DATA updateCodes<>+368(SB)/4, $0xb67ae850
-DATA updateCodes<>+372(SB)/4, $0xb67ae850
-DATA updateCodes<>+376(SB)/4, $0xb67ae850
-DATA updateCodes<>+380(SB)/4, $0xb67ae850
-DATA updateCodes<>+384(SB)/4, $0x00000000
-DATA updateCodes<>+388(SB)/4, $0xbb67ae85
-DATA updateCodes<>+392(SB)/4, $0x76cf5d0a
-DATA updateCodes<>+396(SB)/4, $0x32370b8f
-DATA updateCodes<>+400(SB)/4, $0xed9eba14
-DATA updateCodes<>+404(SB)/4, $0xa9066899
-DATA updateCodes<>+408(SB)/4, $0x646e171e
-DATA updateCodes<>+412(SB)/4, $0x1fd5c5a3
-DATA updateCodes<>+416(SB)/4, $0xdb3d7428
-DATA updateCodes<>+420(SB)/4, $0x96a522ad
-DATA updateCodes<>+424(SB)/4, $0x520cd132
-DATA updateCodes<>+428(SB)/4, $0x0d747fb7
-DATA updateCodes<>+432(SB)/4, $0xc8dc2e3c
-DATA updateCodes<>+436(SB)/4, $0x8443dcc1
-DATA updateCodes<>+440(SB)/4, $0x3fab8b46
-DATA updateCodes<>+444(SB)/4, $0xfb1339cb
-GLOBL updateCodes<>(SB), RODATA|NOPTR, $448
+DATA updateCodes<>+320(SB)/4, $0x47800000
+DATA updateCodes<>+324(SB)/4, $0x47800000
+DATA updateCodes<>+328(SB)/4, $0x47800000
+DATA updateCodes<>+332(SB)/4, $0x47800000
+DATA updateCodes<>+336(SB)/4, $0x47800000
+DATA updateCodes<>+340(SB)/4, $0x47800000
+DATA updateCodes<>+344(SB)/4, $0x47800000
+DATA updateCodes<>+348(SB)/4, $0x47800000
+DATA updateCodes<>+352(SB)/4, $0x7f800000
+DATA updateCodes<>+356(SB)/4, $0x7f800000
+DATA updateCodes<>+360(SB)/4, $0x7f800000
+DATA updateCodes<>+364(SB)/4, $0x7f800000
+DATA updateCodes<>+368(SB)/4, $0x7f800000
+DATA updateCodes<>+372(SB)/4, $0x7f800000
+DATA updateCodes<>+376(SB)/4, $0x7f800000
+DATA updateCodes<>+380(SB)/4, $0x7f800000
+DATA updateCodes<>+384(SB)/4, $0xdb3d7428
+DATA updateCodes<>+388(SB)/4, $0xdb3d7428
+DATA updateCodes<>+392(SB)/4, $0xdb3d7428
+DATA updateCodes<>+396(SB)/4, $0xdb3d7428
+DATA updateCodes<>+400(SB)/4, $0xdb3d7428
+DATA updateCodes<>+404(SB)/4, $0xdb3d7428
+DATA updateCodes<>+408(SB)/4, $0xdb3d7428
+DATA updateCodes<>+412(SB)/4, $0xdb3d7428
+DATA updateCodes<>+416(SB)/4, $0xb67ae850
+DATA updateCodes<>+420(SB)/4, $0xb67ae850
+DATA updateCodes<>+424(SB)/4, $0xb67ae850
+DATA updateCodes<>+428(SB)/4, $0xb67ae850
+DATA updateCodes<>+432(SB)/4, $0xb67ae850
+DATA updateCodes<>+436(SB)/4, $0xb67ae850
+DATA updateCodes<>+440(SB)/4, $0xb67ae850
+DATA updateCodes<>+444(SB)/4, $0xb67ae850
+DATA updateCodes<>+448(SB)/4, $0x00000000
+DATA updateCodes<>+452(SB)/4, $0xbb67ae85
+DATA updateCodes<>+456(SB)/4, $0x76cf5d0a
+DATA updateCodes<>+460(SB)/4, $0x32370b8f
+DATA updateCodes<>+464(SB)/4, $0xed9eba14
+DATA updateCodes<>+468(SB)/4, $0xa9066899
+DATA updateCodes<>+472(SB)/4, $0x646e171e
+DATA updateCodes<>+476(SB)/4, $0x1fd5c5a3
+DATA updateCodes<>+480(SB)/4, $0xdb3d7428
+DATA updateCodes<>+484(SB)/4, $0x96a522ad
+DATA updateCodes<>+488(SB)/4, $0x520cd132
+DATA updateCodes<>+492(SB)/4, $0x0d747fb7
+DATA updateCodes<>+496(SB)/4, $0xc8dc2e3c
+DATA updateCodes<>+500(SB)/4, $0x8443dcc1
+DATA updateCodes<>+504(SB)/4, $0x3fab8b46
+DATA updateCodes<>+508(SB)/4, $0xfb1339cb
+GLOBL updateCodes<>(SB), RODATA|NOPTR, $512
 
 // func wideAdamBytes32(r *int8, lo int, hi int)
 // Requires: AVX, AVX512DQ, AVX512F, SSE
@@ -5880,6 +5896,13 @@ mendPrepared:
 	VMAXSS        X4, X1, X1
 
 fit:
+	VMOVSS (R10), X4
+	VXORPS X5, X5, X5
+	VCMPSS $0x00, X4, X5, X5
+	VANDPS updateCodes<>+352(SB), X5, X5
+	VMULSS updateCodes<>+320(SB), X4, X4
+	VORPS  X5, X4, X4
+	VMINSS X4, X1, X1
 	VCMPSS $0x0d, updateCodes<>+288(SB), X1, X4
 	VANDPS X4, X1, X1
 	VMOVSS X1, (R10)
@@ -5900,11 +5923,11 @@ flush:
 	VANDPS       X4, X5, X5
 	VBROADCASTSS X5, Z12
 	VBROADCASTSS 232(AX), Z11
-	VPBROADCASTD updateCodes<>+352(SB), Z10
+	VPBROADCASTD updateCodes<>+416(SB), Z10
 	VPBROADCASTD 236(AX), Z8
-	VPADDD       updateCodes<>+384(SB), Z8, Z8
+	VPADDD       updateCodes<>+448(SB), Z8, Z8
 	VPBROADCASTD 240(AX), Z9
-	VPADDD       updateCodes<>+384(SB), Z9, Z9
+	VPADDD       updateCodes<>+448(SB), Z9, Z9
 	XORQ         DX, DX
 
 finish:
@@ -6135,6 +6158,13 @@ mendPrepared:
 	VMAXSS        X4, X1, X1
 
 fit:
+	VMOVSS (R10), X4
+	VXORPS X5, X5, X5
+	VCMPSS $0x00, X4, X5, X5
+	VANDPS updateCodes<>+352(SB), X5, X5
+	VMULSS updateCodes<>+320(SB), X4, X4
+	VORPS  X5, X4, X4
+	VMINSS X4, X1, X1
 	VCMPSS $0x0d, updateCodes<>+288(SB), X1, X4
 	VANDPS X4, X1, X1
 	VMOVSS X1, (R10)
@@ -6155,11 +6185,11 @@ flush:
 	VANDPS       X4, X5, X5
 	VBROADCASTSS X5, Z12
 	VBROADCASTSS 232(AX), Z11
-	VPBROADCASTD updateCodes<>+352(SB), Z10
+	VPBROADCASTD updateCodes<>+416(SB), Z10
 	VPBROADCASTD 236(AX), Z8
-	VPADDD       updateCodes<>+384(SB), Z8, Z8
+	VPADDD       updateCodes<>+448(SB), Z8, Z8
 	VPBROADCASTD 240(AX), Z9
-	VPADDD       updateCodes<>+384(SB), Z9, Z9
+	VPADDD       updateCodes<>+448(SB), Z9, Z9
 	XORQ         DX, DX
 
 finish:
@@ -6377,6 +6407,13 @@ mendPrepared:
 	VMAXSS       X4, X1, X1
 
 fit:
+	VMOVSS (R10), X4
+	VXORPS X5, X5, X5
+	VCMPSS $0x00, X4, X5, X5
+	VANDPS updateCodes<>+352(SB), X5, X5
+	VMULSS updateCodes<>+320(SB), X4, X4
+	VORPS  X5, X4, X4
+	VMINSS X4, X1, X1
 	VCMPSS $0x0d, updateCodes<>+288(SB), X1, X4
 	VANDPS X4, X1, X1
 	VMOVSS X1, (R10)
@@ -6397,11 +6434,11 @@ flush:
 	VANDPS       X4, X5, X5
 	VBROADCASTSS X5, Y12
 	VBROADCASTSS 232(AX), Y11
-	VPBROADCASTD updateCodes<>+320(SB), Y10
+	VPBROADCASTD updateCodes<>+384(SB), Y10
 	VPBROADCASTD 236(AX), Y8
-	VPADDD       updateCodes<>+384(SB), Y8, Y8
+	VPADDD       updateCodes<>+448(SB), Y8, Y8
 	VPBROADCASTD 240(AX), Y9
-	VPADDD       updateCodes<>+384(SB), Y9, Y9
+	VPADDD       updateCodes<>+448(SB), Y9, Y9
 	XORQ         DX, DX
 
 finish:
@@ -6624,6 +6661,13 @@ mendPrepared:
 	VMAXSS       X4, X1, X1
 
 fit:
+	VMOVSS (R10), X4
+	VXORPS X5, X5, X5
+	VCMPSS $0x00, X4, X5, X5
+	VANDPS updateCodes<>+352(SB), X5, X5
+	VMULSS updateCodes<>+320(SB), X4, X4
+	VORPS  X5, X4, X4
+	VMINSS X4, X1, X1
 	VCMPSS $0x0d, updateCodes<>+288(SB), X1, X4
 	VANDPS X4, X1, X1
 	VMOVSS X1, (R10)
@@ -6644,11 +6688,11 @@ flush:
 	VANDPS       X4, X5, X5
 	VBROADCASTSS X5, Y12
 	VBROADCASTSS 232(AX), Y11
-	VPBROADCASTD updateCodes<>+320(SB), Y10
+	VPBROADCASTD updateCodes<>+384(SB), Y10
 	VPBROADCASTD 236(AX), Y8
-	VPADDD       updateCodes<>+384(SB), Y8, Y8
+	VPADDD       updateCodes<>+448(SB), Y8, Y8
 	VPBROADCASTD 240(AX), Y9
-	VPADDD       updateCodes<>+384(SB), Y9, Y9
+	VPADDD       updateCodes<>+448(SB), Y9, Y9
 	XORQ         DX, DX
 
 finish:
