@@ -46,7 +46,7 @@ func adamStep(a AdamAttrs, c []float64, g float64, s []float64) float64 {
 }
 
 // apply updates an element by AdamW if decoupled, else by Adam: it changes the means s and returns
-// the parameter, which is of type t.
+// the parameter. The means are stored with the range of type t.
 func (a AdamAttrs) apply(decoupled bool, t arena.DType, c []float64, p, g float64, s []float64) float64 {
 	if decoupled {
 		return p - c[0]*(adamStep(a, c, squarable(g, t), s)+a.Decay*p)

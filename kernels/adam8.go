@@ -132,6 +132,7 @@ func adam8Case(r *rand.Rand, float arena.DType) Case {
 	if float == arena.Float32 {
 		most = math.MaxFloat32
 	}
+	grown := r.IntN(4) == 0 // beyond Jump8
 	size := []float64{1, 1, most / 4, 0x1p10 * math.Sqrt(most), 0x1p-10 / math.Sqrt(most)}[r.IntN(5)]
 	for _, s := range Adam8States(c.In[0]) {
 		c.In = append(c.In, s.Spec)
@@ -148,6 +149,9 @@ func adam8Case(r *rand.Rand, float arena.DType) Case {
 			}
 		case 2:
 			between(r, data, 0.5*size, size)
+			if grown && size > 0x1p20*numeric.Least8 {
+				between(r, data, 0x1p-19*size, 0x1p-18*size)
+			}
 		default:
 			fill(r, k, data)
 		}

@@ -84,6 +84,7 @@ template <Rule rule, class T, class S> struct change {
     g = scale.of(g);
     if (clip > 0) g = g < -clip ? -clip : g > clip ? clip : g;
     if (!decoupled) g = g + (T)k.decay * p;
+    if (sizeof(S) < sizeof(T)) g = within(g, T(0x1p63)); // bfloat16 has the range of float
     p = step<rule>(k, rate, c2, c3, p, g, s0, s1);
     if (states > 0) put(m, s0, chance);
     if (states > 1) put(v, s1, chance >> 16);

@@ -7,7 +7,7 @@
 //		kerneltest.Test(t, func() (kernels.Device, error) { return mine.Open(mine.Options{}) })
 //	}
 //
-// [Operations] tests some operations only, and [Fill] makes the operands of a random case.
+// [Operations] tests some operations only, [Updates] the optimizers, and [Fill] makes the operands of a random case.
 //
 // Random cases have a fixed seed. The flag -kerneltest.seed or the environment variable
 // EVENKEEL_SEED sets another one, and a failure prints it.
@@ -41,6 +41,7 @@ func Test(t *testing.T, open func() (kernels.Device, error)) {
 	t.Run("programs", func(t *testing.T) { testPrograms(t, open) })
 	t.Run("transfers", func(t *testing.T) { testTransfers(t, open) })
 	t.Run("operations", func(t *testing.T) { Operations(t, open, kernels.All()...) })
+	t.Run("updates", func(t *testing.T) { Updates(t, open) })
 	t.Run("specials", func(t *testing.T) { testSpecials(t, open) })
 }
 

@@ -48,6 +48,9 @@ func byType[T asm.Float](single, double float64) T {
 	return T(double)
 }
 
+// mostSquared is numeric.MostSquared.
+func mostSquared[T asm.Float]() T { return byType[T](numeric.MostSquared32, numeric.MostSquared64) }
+
 // finite returns x, or the largest number of its sign if x is infinite. NaN stays NaN.
 func finite[T asm.Float](x T) T {
 	if x-x == 0 {
@@ -113,7 +116,7 @@ func goNesterov[T asm.Float](r *Rule[T], lo, hi int) {
 // goRmsProp is Kernels.RMSProp.
 func goRmsProp[T asm.Float](r *Rule[T], lo, hi int) {
 	rate, rho, rest, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3]
-	most := byType[T](numeric.MostSquared32, numeric.MostSquared64)
+	most := mostSquared[T]()
 	var tile [runLen]T
 	for ; lo < hi; lo += runLen {
 		p := r.P[lo:min(hi, lo+runLen)]
@@ -128,15 +131,14 @@ func goRmsProp[T asm.Float](r *Rule[T], lo, hi int) {
 }
 
 // goAdam is Kernels.Adam.
-func goAdam[T asm.Float](r *Rule[T], lo, hi int) { r.adam(0, lo, hi) }
+func goAdam[T asm.Float](r *Rule[T], lo, hi int) { r.adam(0, mostSquared[T](), lo, hi) }
 
 // goAdamW is Kernels.AdamW.
-func goAdamW[T asm.Float](r *Rule[T], lo, hi int) { r.adam(r.Coef[7], lo, hi) }
+func goAdamW[T asm.Float](r *Rule[T], lo, hi int) { r.adam(r.Coef[7], mostSquared[T](), lo, hi) }
 
-// adam updates elements lo..hi-1. shrink is the factor of weight decay.
-func (r *Rule[T]) adam(shrink T, lo, hi int) {
+// adam updates elements lo..hi-1. shrink is the factor of weight decay, most the limit of gradients.
+func (r *Rule[T]) adam(shrink, most T, lo, hi int) {
 	rate, b1, r1, b2, r2, inv, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3], r.Coef[4], r.Coef[5], r.Coef[6]
-	most := byType[T](numeric.MostSquared32, numeric.MostSquared64)
 	var tile [runLen]T
 	for ; lo < hi; lo += runLen {
 		p := r.P[lo:min(hi, lo+runLen)]
