@@ -30,7 +30,7 @@ type Storage uint8
 // The formats. Sizes are for m and v together, of one float32 element.
 const (
 	Full     Storage = iota // the type of the parameter: 8 bytes
-	Block8                  // 8 bits an element, with a scale for each block of 256: 2 + 4/256 bytes; see kernels.Adam8
+	Block8                  // 8 bits an element, with a scale for each block of 256: 2 + 4/256 bytes; needs Beta1² below Beta2; see kernels.Adam8
 	BFloat16                // bfloat16 with stochastic rounding: 4 bytes; see kernels.Adam16
 )
 
