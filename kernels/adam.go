@@ -3,6 +3,8 @@ package kernels
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
 )
 
 // AdamAttrs are the attributes of Adam and AdamW.
@@ -18,19 +20,22 @@ type AdamAttrs struct {
 //	v = Beta2·v + (1 - Beta2)·g²
 //	param -= rate·(m / controls[2]) / (√(v / controls[3]) + Epsilon)
 //
+// An element of a gradient above 2⁶³ (float32) or 2⁵¹¹ (float64) counts as that number: its square is
+// finite, and the element moves again once the mean has decayed.
+//
 // Source: Kingma and Ba, ICLR 2015, algorithm 1. Decay is added to the gradient. Operands: see
 // [UpdateAttrs]; the states are m and v.
 var Adam = Register(update("adam", 2, false, randomAdam,
-	func(attrs any, c []float64, p, g float64, s []float64) float64 {
-		return p - c[0]*adamStep(attrs.(AdamAttrs), c, g, s)
+	func(attrs any, t arena.DType, c []float64, p, g float64, s []float64) float64 {
+		return p - c[0]*adamStep(attrs.(AdamAttrs), c, squarable(g, t), s)
 	}))
 
 // AdamW is Adam with decoupled weight decay: param -= rate·(step + Decay·param). Source: Loshchilov
 // and Hutter, ICLR 2019. Operands: see [UpdateAttrs]; the states are m and v.
 var AdamW = Register(update("adamw", 2, true, randomAdam,
-	func(attrs any, c []float64, p, g float64, s []float64) float64 {
+	func(attrs any, t arena.DType, c []float64, p, g float64, s []float64) float64 {
 		a := attrs.(AdamAttrs)
-		return p - c[0]*(adamStep(a, c, g, s)+a.Decay*p)
+		return p - c[0]*(adamStep(a, c, squarable(g, t), s)+a.Decay*p)
 	}))
 
 // adamStep updates the means, and returns the step before the rate is applied.
@@ -41,12 +46,12 @@ func adamStep(a AdamAttrs, c []float64, g float64, s []float64) float64 {
 }
 
 // apply updates an element by AdamW if decoupled, else by Adam: it changes the means s and returns
-// the parameter.
-func (a AdamAttrs) apply(decoupled bool, c []float64, p, g float64, s []float64) float64 {
+// the parameter. The means are stored with the range of type t.
+func (a AdamAttrs) apply(decoupled bool, t arena.DType, c []float64, p, g float64, s []float64) float64 {
 	if decoupled {
-		return p - c[0]*(adamStep(a, c, g, s)+a.Decay*p)
+		return p - c[0]*(adamStep(a, c, squarable(g, t), s)+a.Decay*p)
 	}
-	return p - c[0]*adamStep(a, c, g+a.Decay*p, s)
+	return p - c[0]*adamStep(a, c, squarable(g+a.Decay*p, t), s)
 }
 
 func randomAdam(_ *rand.Rand, u UpdateAttrs) AdamAttrs { return AdamAttrs{u, 0.9, 0.999, 1e-8} }

@@ -17,7 +17,8 @@ type Adam16Attrs struct {
 //
 //	param [...], grad [...], guard, controls (, scale), m bfloat16 [...], v bfloat16 [...] → param, m, v
 //
-// A step is Adam's, with the means before they are rounded. An update changes a mean of squares by
+// A step is Adam's, with the means before they are rounded. bfloat16 has the range of float32, so
+// gradients of either type are limited to 2⁶³. An update changes a mean of squares by
 // about a thousandth, and neighbours in bfloat16 are a hundredth apart: rounded to the nearest, the
 // mean would never change. So means are rounded stochastically, which is right on average
 // (Forsythe, 1950; for training Gupta, Agrawal, Gopalakrishnan and Narayanan, ICML 2015). The
@@ -57,7 +58,7 @@ func refAdam16(attrs any, in, out []Tensor) {
 		g := in[1].Data[i]
 		noise := numeric.Noise(word(p), word(g), uint32(int64(controls[1])))
 		s := []float64{m[i], v[i]}
-		out[0].Data[i] = a.apply(a.Decoupled, controls, p, a.prepare(g, scale), s)
+		out[0].Data[i] = a.apply(a.Decoupled, arena.Float32, controls, p, a.prepare(g, scale), s)
 		m[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[0]), uint16(noise))))
 		v[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[1]), uint16(noise>>16))))
 	}

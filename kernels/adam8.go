@@ -19,22 +19,27 @@ type Adam8Attrs struct {
 
 // Adam8 is Adam, or AdamW if Decoupled, with its means in 8-bit codes.
 //
-//	param [...], grad [...], guard, controls (, scale), m uint8 [...], root uint8 [...], largest [blocks, 2] → param, m, root, largest
+//	param [...], grad [...], guard, controls (, scale), m uint8 [...], root uint8 [...], largest [blocks] → param, m, root, largest
 //
-// Elements form blocks of 256 in row-major order, the last of which may be shorter. In block b
+// Elements form blocks of 256 in row-major order, the last of which may be shorter. In block b, with
+// unit the largest power of two that is at most the value of root,
 //
-//	mean = largest[b, 0] · value of m as an int8;  root = √v = largest[b, 1] · value of root
+//	root = √v = largest[b] · value of root;  mean = largest[b] · unit · span · value of m as an int8
 //
-// where the values of codes lie in [-1, 1]. largest is the largest magnitude in the block, in the
-// parameter's type, and 0 if that is too small to divide by. A step is Adam's, with the means
-// before they become codes again, rounded to the nearest; a root that is not 0 never becomes 0,
-// since steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²), also if v would
-// overflow or underflow.
+// largest is the largest root in the block, in the parameter's type, and 0 if that is too small to
+// divide by; it grows by at most numeric.Jump8 in an update. span is numeric.MeanSpan of both betas. A mean is stored relative to its own root, to
+// which it has a bounded ratio: that ratio is the step, and no other element changes its precision.
+// Both values are floats of few bits, so that errors are relative over the whole range of 2³².
+//
+// A step is Adam's, with the means before they become codes again. Codes are rounded by a dither
+// ([numeric.Dither]) that depends on the number of the update and on the element's index in its
+// block, so that changes smaller than the distance of codes add up. The next root is
+// √(Beta2·root² + (1 - Beta2)·g²), also if v would overflow or underflow.
 //
 // Source: Dettmers, Lewis, Shleifer and Zettlemoyer, "8-bit optimizers via block-wise
-// quantization", ICLR 2022, sections 2 and 3. This one has smaller blocks; its code has intervals
-// of powers of 8 instead of 10 and needs no table; it keeps √v instead of v, which has twice the
-// range.
+// quantization", ICLR 2022, sections 2 and 3. This one has smaller blocks and another code; it
+// keeps √v instead of v, which has twice the range; and it does not round to the nearest code, with
+// which a root that grows or falls slowly would stay where it is.
 var Adam8 = Register(&Op{
 	Name: "adam8", Updates: []int8{0, 4, 5, 6}, Infer: inferAdam8, Ref: refAdam8, Cases: adam8Case,
 	Cost: func(_ any, in, _ []Spec) int64 { return 40 * int64(in[0].Shape.Elems()) },
@@ -44,7 +49,7 @@ var Adam8 = Register(&Op{
 func Adam8States(param Spec) []State {
 	codes := Spec{arena.Uint8, param.Shape}
 	blocks := (param.Shape.Elems() + Block8 - 1) / Block8
-	return []State{{"m", codes}, {"root", codes}, {"largest", Spec{param.Type, Shape{blocks, 2}}}}
+	return []State{{"m", codes}, {"root", codes}, {"largest", Spec{param.Type, Shape{blocks}}}}
 }
 
 func inferAdam8(attrs any, in []Spec) ([]Spec, error) {
@@ -62,30 +67,38 @@ func refAdam8(attrs any, in, out []Tensor) {
 		return
 	}
 	param, m, root, largest := out[0].Data, out[1].Data, out[2].Data, out[3].Data
+	span := numeric.MeanSpan(a.Beta1, a.Beta2)
+	rootNoise, meanNoise := numeric.Dither(uint32(int64(in[3].Data[1])))
 	var states [Block8][2]float64 // the mean and the root
 	for lo := 0; lo < len(param); lo += Block8 {
-		p, most := param[lo:min(lo+Block8, len(param))], largest[lo/Block8*2:][:2]
-		var next [2]float64
+		p, b := param[lo:min(lo+Block8, len(param))], lo/Block8
+		next := 0.0
 		for i := range p {
 			g := a.prepare(in[1].Data[lo+i], scale)
-			s := [2]float64{most[0] * decodeSigned(m[lo+i]),
-				most[1] * numeric.Decode8[float64](int(root[lo+i]), numeric.TopUnsigned)}
+			r, unit := numeric.DecodeRoot(uint8(root[lo+i]))
+			share := float64(numeric.DecodeMean(int8(uint8(m[lo+i]))))
+			s := [2]float64{span * share * float64(unit) * largest[b], largest[b] * float64(r)}
 			p[i] = a.step(in[3].Data, p[i], g, &s)
 			states[i] = s
-			for k, v := range s {
-				if v = math.Abs(v); v > next[k] { // not where v is NaN
-					next[k] = v
-				}
+			if s[1] > next { // not where it is NaN
+				next = s[1]
 			}
 		}
-		for k, v := range next {
-			if most[k] = 0; v >= numeric.Least8 {
-				most[k] = Round(out[3].Type, v)
-			}
+		if largest[b] > 0 {
+			next = min(next, largest[b]*numeric.Jump8)
+		}
+		if largest[b] = 0; next >= numeric.Least8 {
+			largest[b] = Round(out[3].Type, next)
 		}
 		for i := range p {
-			m[lo+i] = encodeSigned(states[i][0], most[0])
-			root[lo+i] = encodeRoot(states[i][1], most[1])
+			noise, mean, size := uint32(i)*numeric.DitherElement, 0.0, 0.0
+			if largest[b] > 0 {
+				mean, size = states[i][0]/largest[b], states[i][1]/largest[b]
+			}
+			code := numeric.EncodeRoot(float32(size), rootNoise+noise)
+			_, unit := numeric.DecodeRoot(code)
+			root[lo+i] = float64(code)
+			m[lo+i] = float64(uint8(numeric.EncodeMean(float32(mean/float64(unit)/span), meanNoise+noise)))
 		}
 	}
 }
@@ -105,38 +118,10 @@ func (a Adam8Attrs) step(c []float64, p, g float64, s *[2]float64) float64 {
 	return kept*p - c[0]*unbias/c[2]*(s[0]/(s[1]+a.Epsilon*unbias))
 }
 
-// decodeSigned returns the value of a byte that holds the code of a mean as an int8.
-func decodeSigned(b float64) float64 {
-	code := int8(uint8(b))
-	if code < 0 {
-		return -numeric.Decode8[float64](-int(code), numeric.TopSigned)
-	}
-	return numeric.Decode8[float64](int(code), numeric.TopSigned)
-}
-
-// encodeSigned returns the byte for a mean v of a block whose largest magnitude is most.
-func encodeSigned(v, most float64) float64 {
-	if most == 0 {
-		return 0
-	}
-	code := numeric.Encode8(math.Abs(v)/most, numeric.TopSigned)
-	if v < 0 {
-		code = -code
-	}
-	return float64(uint8(code))
-}
-
-// encodeRoot returns the byte for a root v ≥ 0 of a block whose largest root is most.
-func encodeRoot(v, most float64) float64 {
-	if most == 0 || v == 0 {
-		return 0
-	}
-	return float64(max(1, numeric.Encode8(v/most, numeric.TopUnsigned)))
-}
-
-// adam8Case has roots so large that a rounding error hardly changes the step. A rounding may decide
-// between neighbouring codes. In some cases the squares of gradients, means and roots overflow
-// their type.
+// adam8Case has roots so large that a rounding error hardly changes the step, and means of at most
+// their size. A rounding may decide between neighbouring codes, and of roots between two units: the
+// code of the mean then differs by 16. In some cases the squares of gradients, means and roots
+// overflow their type.
 func adam8Case(r *rand.Rand, float arena.DType) Case {
 	decoupled := r.IntN(2) == 0
 	c := updateCase(r, float, 0, func(_ *rand.Rand, u UpdateAttrs) Adam8Attrs {
@@ -147,6 +132,7 @@ func adam8Case(r *rand.Rand, float arena.DType) Case {
 	if float == arena.Float32 {
 		most = math.MaxFloat32
 	}
+	grown := r.IntN(4) == 0 // beyond Jump8
 	size := []float64{1, 1, most / 4, 0x1p10 * math.Sqrt(most), 0x1p-10 / math.Sqrt(most)}[r.IntN(5)]
 	for _, s := range Adam8States(c.In[0]) {
 		c.In = append(c.In, s.Spec)
@@ -155,14 +141,17 @@ func adam8Case(r *rand.Rand, float arena.DType) Case {
 		switch k - first {
 		case 0:
 			for i := range data {
-				data[i] = float64(uint8(r.IntN(255) - 127))
+				data[i] = float64(uint8(r.IntN(129) - 64))
 			}
 		case 1:
 			for i := range data {
-				data[i] = float64(1<<numeric.TopUnsigned + r.IntN(1<<numeric.TopUnsigned))
+				data[i] = float64(230 + r.IntN(26))
 			}
 		case 2:
 			between(r, data, 0.5*size, size)
+			if grown && size > 0x1p20*numeric.Least8 {
+				between(r, data, 0x1p-19*size, 0x1p-18*size)
+			}
 		default:
 			fill(r, k, data)
 		}
@@ -172,7 +161,7 @@ func adam8Case(r *rand.Rand, float arena.DType) Case {
 			}
 		}
 	}
-	c.Steps = 1
+	c.Steps = 17
 	c.Tolerance = 1e-4 // a mean and a gradient of opposite signs may cancel to a thousandth of their size
 	return c
 }

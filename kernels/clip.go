@@ -50,7 +50,7 @@ func (a ClipNormAttrs) First() int {
 //
 //	(u float64 (),) n × float64 () → scale float64 ()
 //
-// scale = min(u, Max / √Σ), and u if all sums are 0.
+// scale = min(u, Max / √Σ), u if all sums are 0, and NaN if Σ overflows.
 // Source: Pascanu et al., ICML 2013, section 3.2.
 var ClipNorm = Register(&Op{
 	Name: "clip_norm",
@@ -81,7 +81,7 @@ var ClipNorm = Register(&Op{
 			total += x.Data[0]
 		}
 		out[0].Data[0] = u
-		if scale := a.Max / math.Sqrt(total); !(scale >= u) {
+		if scale := a.Max/math.Sqrt(total) + (total - total); !(scale >= u) { // Inf - Inf is NaN
 			out[0].Data[0] = scale
 		}
 	},

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // UpdateAttrs are the attributes that all optimizer rules share. The gradient is first scaled, then
@@ -50,9 +51,9 @@ const Controls = 8
 // ControlsSpec is the spec of the controls vector.
 var ControlsSpec = Spec{arena.Float64, Shape{Controls}}
 
-// rule computes the update of one element. s are its states, changed in place; it returns the
-// parameter.
-type rule func(attrs any, controls []float64, param, grad float64, s []float64) float64
+// rule computes the update of one element of type t. s are its states, changed in place; it returns
+// the parameter.
+type rule func(attrs any, t arena.DType, controls []float64, param, grad float64, s []float64) float64
 
 // update is an optimizer rule with a number of states:
 //
@@ -152,10 +153,17 @@ func copyUpdate(u UpdateAttrs, in, out []Tensor) (scale float64) {
 func (u UpdateAttrs) prepare(g, scale float64) float64 {
 	g *= scale
 	if u.ClipValue > 0 {
-		g = min(max(g, -u.ClipValue), u.ClipValue)
+		g = within(g, u.ClipValue)
 	}
 	return g
 }
+
+// within limits the magnitude of x to most; NaN stays NaN.
+func within(x, most float64) float64 { return min(max(x, -most), most) }
+
+// squarable limits an element of a gradient of type t to what can be squared. A larger one would
+// make a mean of squares infinite, and the element would never move again.
+func squarable(g float64, t arena.DType) float64 { return within(g, numeric.MostSquared(t)) }
 
 func refUpdate(attrs any, u UpdateAttrs, decoupled bool, in, out []Tensor, f rule) {
 	scale := copyUpdate(u, in, out)
@@ -171,7 +179,7 @@ func refUpdate(attrs any, u UpdateAttrs, decoupled bool, in, out []Tensor, f rul
 		for k := range state {
 			state[k] = out[1+k].Data[i]
 		}
-		out[0].Data[i] = f(attrs, in[3].Data, p, g, state)
+		out[0].Data[i] = f(attrs, in[0].Type, in[3].Data, p, g, state)
 		for k, s := range state {
 			out[1+k].Data[i] = s
 		}

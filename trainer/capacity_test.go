@@ -247,8 +247,8 @@ func TestMaxBatchTakesTheDevicesFreeMemoryAndChangesNothing(t *testing.T) {
 func TestStateOfOptimizersIsCountedAndReservedBeforeTheFirstStep(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		// 67 parameters in 4 tensors; offsets are multiples of 256.
-		// In bfloat16 four bytes a parameter, in bytes two and two floats for each tensor, all of which are below 256 elements.
-		for name, want := range map[string]int64{"adam16": 4 * 67, "adamw16": 4 * 67, "adam8": 2*67 + 4*8, "adamw8": 2*67 + 4*8, "sgd": 0, "momentum": 268, "nesterov": 268, "rmsprop": 268, "adam": 536, "adamw": 536, "lion": 268,
+		// In bfloat16 four bytes a parameter, in bytes two and one float for each tensor, all of which are below 256 elements.
+		for name, want := range map[string]int64{"adam16": 4 * 67, "adamw16": 4 * 67, "adam8": 2*67 + 4*4, "adamw8": 2*67 + 4*4, "sgd": 0, "momentum": 268, "nesterov": 268, "rmsprop": 268, "adam": 536, "adamw": 536, "lion": 268,
 			"adafactor": 4 * ((4 + 8) + (8 + 1) + (8 + 3) + (3 + 1))} {
 			o, err := optim.Parse(name)
 			if err != nil {

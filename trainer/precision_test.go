@@ -155,7 +155,7 @@ func TestAnActivationBeyondFloat16StopsTheStep(t *testing.T) {
 	ds := columns(t, 4, dataloader.Column("x", x, 16), dataloader.Column("y", []uint8{0, 1, 2, 3}))
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, precision := range sixteen {
-			tr := made(t, model, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 1e-20}, Precision: precision})
+			tr := made(t, model, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 1e-18}, Precision: precision})
 			before := learned(t, tr)
 			_, err := tr.Fit(t.Context(), ds)
 			var e *trainer.NonFiniteError

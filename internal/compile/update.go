@@ -62,6 +62,7 @@ func (c *compiler) update(grads []kernels.Value) error {
 			if scale, err = c.scale(trained, grads); err != nil {
 				return err
 			}
+			guard = c.checkNorm(trained, scale, guard)
 		}
 	}
 	if u.Window.Updates() {
@@ -231,6 +232,17 @@ func (c *compiler) factor() (kernels.Value, error) {
 		return kernels.None, err
 	}
 	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, one), nil
+}
+
+// checkNorm appends the check that the scale of a clipped norm is finite, and returns the status word
+// after it. Squares are added in float64, so only those of float64 gradients can overflow.
+func (c *compiler) checkNorm(ps []frontend.Param, scale, guard kernels.Value) kernels.Value {
+	double := func(p frontend.Param) bool { return c.Spec(p.Value).Type == arena.Float64 }
+	if c.cfg.Update.ClipNorm <= 0 || !slices.ContainsFunc(ps, double) {
+		return guard
+	}
+	c.Label, c.Owner = "check norm", "clip"
+	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient}, scale, guard)
 }
 
 // apply appends the update of p by the gradient dx, times scale unless that is None.

@@ -8,6 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/update"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // bindAdam8 prepares an update of Adam or AdamW with 8-bit states.
@@ -38,7 +39,8 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 		run = last
 	}
 	u := newAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
-	u.Coef[3], u.Coef[4] = T(math.Sqrt(attrs.Beta2)), T(math.Sqrt(1-attrs.Beta2))
+	span := numeric.MeanSpan(attrs.Beta1, attrs.Beta2)
+	u.Coef[1], u.Coef[3], u.Coef[4] = T(attrs.Beta1*span), T(math.Sqrt(attrs.Beta2)), T(math.Sqrt(1-attrs.Beta2))
 	rates := u.setRates
 	// The root's bias correction scales the rate and ε: the root itself might overflow its type.
 	u.setRates = func(c []float64) {
@@ -46,18 +48,18 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 		unbias := math.Sqrt(c[3])
 		u.Coef[0], u.Coef[6] = T(c[0]*unbias/c[2]), T(attrs.Epsilon*unbias)
 	}
-	r := &update.Rule8[T]{M: out[int8](b, 1), Root: out[uint8](b, 2), Scales: out[T](b, 3)}
-	r.FillCodecs()
+	r := &update.Rule8[T]{M: out[int8](b, 1), Root: out[uint8](b, 2), Largest: out[T](b, 3), HalfInverse: T(0.5 / span)}
 	// Assembly updates whole blocks; pieces are multiples of a block, so only the last one has a
 	// tail.
 	whole := len(u.P) / kernels.Block8
-	pieces := b.parallelFor(len(r.Scales)/2, updateGrain/kernels.Block8, func(lo, hi, _ int) {
+	pieces := b.parallelFor(len(r.Largest), updateGrain/kernels.Block8, func(lo, hi, _ int) {
 		run(r, lo, min(hi, whole))
 		last(r, max(lo, whole), hi)
 	})
 	return func() {
 		if u.beginStep() {
 			r.Rule = u.Rule
+			r.RootNoise, r.MeanNoise = numeric.Dither(uint32(int64(u.controls[1])))
 			pieces()
 		}
 	}, nil

@@ -59,8 +59,8 @@ func bindSumSquaresOf[T float](b *binding) func() {
 	}
 }
 
-// bindClipNorm prepares the scale that limits the global norm to Max: min(u, Max/√Σ), where inputs
-// are sums of squares and u is an earlier scale or 1.
+// bindClipNorm prepares the scale that limits the global norm to Max: min(u, Max/√Σ), or NaN where
+// Σ overflows. Inputs are sums of squares, and u is an earlier scale or 1.
 func bindClipNorm(b *binding) (func(), error) {
 	a, y, u := b.Attrs.(kernels.ClipNormAttrs), out[float64](b, 0), []float64{1}
 	var sums [][]float64
@@ -76,7 +76,7 @@ func bindClipNorm(b *binding) (func(), error) {
 			total += s[0]
 		}
 		y[0] = u[0]
-		if scale := a.Max / math.Sqrt(total); !(scale >= u[0]) { // NaN stays NaN
+		if scale := a.Max/math.Sqrt(total) + (total - total); !(scale >= u[0]) { // NaN stays NaN, and so does Inf - Inf
 			y[0] = scale
 		}
 	}, nil

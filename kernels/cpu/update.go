@@ -72,7 +72,7 @@ func bindUpdateOf[T float](b *binding) (func(), error) {
 func newUpdater[T float](b *binding, common kernels.UpdateAttrs) (u *updater[T], first int) {
 	u, first = &updater[T]{guard: in[int32](b, 2), controls: in[float64](b, 3), clips: common.ClipValue > 0}, 4
 	u.P, u.G = in[T](b, 0), in[T](b, 1)
-	u.Scale, u.Max, u.Decay = 1, T(math.Inf(1)), T(common.Decay)
+	u.Scale, u.Down, u.Max, u.Decay = 1, 1, T(math.Inf(1)), T(common.Decay)
 	if u.clips {
 		u.Max = T(common.ClipValue)
 	}
@@ -90,7 +90,7 @@ func (u *updater[T]) beginStep() bool {
 		return false
 	}
 	if u.scaleBy != nil {
-		u.Scale = T(u.scaleBy[0])
+		u.Scale, u.Down = factors[T](u.scaleBy[0])
 	}
 	u.Prepare = 0
 	if u.Scale != 1 || u.clips || u.Decay != 0 {
@@ -98,6 +98,16 @@ func (u *updater[T]) beginStep() bool {
 	}
 	u.setRates(u.controls)
 	return true
+}
+
+// factors returns two numbers whose product is scale. A single one could be denormal: gradients up to
+// the largest number are scaled down to a norm of 1 by less than the smallest normal number.
+func factors[T float](scale float64) (by, down T) {
+	if by = T(scale); by > 0x1p-100 || by != by {
+		return by, 1
+	}
+	const first = 0x1p-100
+	return T(scale / first), first
 }
 
 // setRule sets the rule's function and coefficients, and reports whether there is one.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/kerneltest"
 )
 
 // updateOps are the optimizer rules that update each element by itself.
@@ -64,6 +66,21 @@ func TestRulesAgreeAtEveryLevel(t *testing.T) {
 					near(t, op, outs[o].Type, results[0][o], results[k][o])
 				}
 			}
+		}
+	}
+}
+
+// The best level is tested by TestDevice.
+func TestUpdatesAreThoseOfFloat64AtEveryLevel(t *testing.T) {
+	for _, d := range levels(t, 1) {
+		level, err := d.Instructions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if level < cpu.AVX512 {
+			t.Run(level.String(), func(t *testing.T) {
+				kerneltest.Updates(t, func() (kernels.Device, error) { return cpu.Open(cpu.Options{Instructions: level}) })
+			})
 		}
 	}
 }

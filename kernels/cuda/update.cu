@@ -1,7 +1,7 @@
 // Optimizer rules, running statistics, and the check for values that are not finite.  References: kernels/update.go and the file of each rule.
 // Elementwise on n elements: reads parameter, gradient and states, writes parameter and states in place. If guard[0] is not 0 nothing changes.
 // A state element has the size of a parameter element, in adam16 and adamw16 two bytes.
-#include "math.cuh"
+#include "optim.cuh"
 
 enum Rule { sgd, momentum, nesterov, rmsprop, adam, adamw, lion };
 
@@ -12,15 +12,27 @@ struct Numbers {
   double clip, decay, a, b, epsilon;
 };
 
+// within limits the magnitude of x to most; NaN stays NaN.
+template <class T> DEVICE T within(T x, T most) { return x < -most ? -most : x > most ? most : x; }
+
+// saturated returns x, or the largest number of its sign if x is infinite, see MostFinite.
+DEVICE float saturated(float x) { return within(x, 0x1.fffffep127f); }
+DEVICE double saturated(double x) { return within(x, 0x1.fffffffffffffp1023); }
+
+// squarable limits a gradient to what can be squared, see MostSquared.
+DEVICE float squarable(float g) { return within(g, 0x1p63f); }
+DEVICE double squarable(double g) { return within(g, 0x1p511); }
+
 // step returns the new parameter and moves the states m and v.
 template <Rule rule, class T> DEVICE T step(Numbers k, T rate, T c2, T c3, T p, T g, T &m, T &v) {
   T a = (T)k.a, b = (T)k.b, notA = (T)(1 - k.a), notB = (T)(1 - k.b), eps = (T)k.epsilon;
   if (rule == sgd) return p - rate * g;
   if (rule == momentum || rule == nesterov) {
-    m = a * m + g;
-    return p - rate * (rule == nesterov ? g + a * m : m);
+    m = saturated(a * m + g);
+    return p - rate * (rule == nesterov ? saturated(g + a * m) : m);
   }
   if (rule == rmsprop) {
+    g = squarable(g);
     m = a * m + notA * g * g;
     return p - rate * g / (num::sqrt(m) + eps);
   }
@@ -29,6 +41,7 @@ template <Rule rule, class T> DEVICE T step(Numbers k, T rate, T c2, T c3, T p, 
     m = b * m + notB * g;
     return p - rate * (s + (T)k.decay * p);
   }
+  g = squarable(g);
   m = a * m + notA * g;
   v = b * v + notB * g * g;
   T by = m / c2 / (num::sqrt(v / c3) + eps);
@@ -62,14 +75,16 @@ template <Rule rule, class T, class S> struct change {
   static constexpr bool decoupled = rule == adamw || rule == lion;
   static constexpr int32 states = rule == sgd ? 0 : rule == adam || rule == adamw ? 2 : 1;
   Numbers k;
-  T rate, c2, c3, clip, scale;
+  T rate, c2, c3, clip;
+  factors<T> scale;
   uint32 t;
   METHOD void one(T &p, T g, S &m, S &v) const {
     T s0 = states > 0 ? (T)get(m) : T(0), s1 = states > 1 ? (T)get(v) : T(0);
     uint32 chance = sizeof(S) < sizeof(T) ? noise(word(p), word(g), t) : 0;
-    g = g * scale;
+    g = scale.of(g);
     if (clip > 0) g = g < -clip ? -clip : g > clip ? clip : g;
     if (!decoupled) g = g + (T)k.decay * p;
+    if (sizeof(S) < sizeof(T)) g = within(g, T(0x1p63)); // bfloat16 has the range of float
     p = step<rule>(k, rate, c2, c3, p, g, s0, s1);
     if (states > 0) put(m, s0, chance);
     if (states > 1) put(v, s1, chance >> 16);
@@ -93,7 +108,7 @@ template <Rule rule, class T, class S> struct change {
 template <Rule rule, class T, class S> DEVICE void update(T *param, const T *grad, S *m, S *v, int64 n, Numbers k) {
   if (k.guard[0] != 0) return;
   typedef change<rule, T, S> Change;
-  const Change c = {k, (T)k.controls[0], (T)k.controls[2], (T)k.controls[3], (T)k.clip, k.scale ? (T)k.scale[0] : T(1), (uint32)(int64)k.controls[1]};
+  const Change c = {k, (T)k.controls[0], (T)k.controls[2], (T)k.controls[3], (T)k.clip, split<T>(k.scale), (uint32)(int64)k.controls[1]};
   constexpr int lanes = 16 / sizeof(T);
   const bool wide = aligned(param, 16) && aligned(grad, 16) && (Change::states < 1 || aligned(m, lanes * sizeof(S))) &&
                     (Change::states < 2 || aligned(v, lanes * sizeof(S)));

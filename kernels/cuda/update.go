@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // ruleNumbers returns the name of a rule's kernel and the rule's parameters: a, b, epsilon.
@@ -102,7 +103,7 @@ func bindClipNorm(b *binding) error {
 			w.line("add.rn.f64 %s, %s, %s;", total, total, v)
 		}
 		if to == len(b.In) {
-			root, scale, u := w.register("d"), w.register("d"), double.literal(1)
+			root, scale, none, u := w.register("d"), w.register("d"), w.register("d"), double.literal(1)
 			if a.Scaled {
 				at := w.param("u", true)
 				args = append(args, b.in(0))
@@ -111,6 +112,8 @@ func bindClipNorm(b *binding) error {
 			}
 			w.line("sqrt.rn.f64 %s, %s;", root, total)
 			w.line("div.rn.f64 %s, %s, %s;", scale, double.literal(a.Max), root)
+			w.line("sub.rn.f64 %s, %s, %s;", none, total, total) // NaN where the total overflows
+			w.line("add.rn.f64 %s, %s, %s;", scale, scale, none)
 			total = w.choose(double, "ge", scale, u, u, scale)
 		}
 		w.line("st.global.f64 [%s], %s;", y, total)
@@ -134,6 +137,7 @@ func bindAdam8(b *binding) error {
 	blocks := b.Out[3].Shape[0]
 	b.launch("adam8", "adam8_"+suffix(b.In[0].Type), strided(b.props, int64(blocks*warp), blockThreads), line(blockThreads), 0,
 		b.out(0), b.in(1), b.out(1), b.out(2), b.out(3), int64(b.In[0].Shape.Elems()), b.in(2), b.in(3), scale,
-		a.ClipValue, a.Decay, a.Beta1, math.Sqrt(a.Beta2), math.Sqrt(1-a.Beta2), a.Epsilon, decoupled)
+		a.ClipValue, a.Decay, a.Beta1, math.Sqrt(a.Beta2), math.Sqrt(1-a.Beta2),
+		numeric.MeanSpan(a.Beta1, a.Beta2), a.Epsilon, decoupled)
 	return nil
 }

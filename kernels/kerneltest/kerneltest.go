@@ -7,7 +7,8 @@
 //		kerneltest.Test(t, func() (kernels.Device, error) { return mine.Open(mine.Options{}) })
 //	}
 //
-// [Operations] tests some operations only, [Norms] normalizations of extreme values, and [Fill] makes the operands of a random case.
+// [Operations] tests some operations only, [Norms] normalizations of extreme values, [Updates] the optimizers, and [Fill] makes
+// the operands of a random case.
 //
 // Random cases have a fixed seed. The flag -kerneltest.seed or the environment variable
 // EVENKEEL_SEED sets another one, and a failure prints it.
@@ -42,6 +43,7 @@ func Test(t *testing.T, open func() (kernels.Device, error)) {
 	t.Run("transfers", func(t *testing.T) { testTransfers(t, open) })
 	t.Run("operations", func(t *testing.T) { Operations(t, open, kernels.All()...) })
 	t.Run("norms", func(t *testing.T) { Norms(t, open) })
+	t.Run("updates", func(t *testing.T) { Updates(t, open) })
 	t.Run("specials", func(t *testing.T) { testSpecials(t, open) })
 }
 

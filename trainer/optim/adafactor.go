@@ -53,6 +53,6 @@ func (o Adafactor) Controls(t int64, dst []float64) {
 
 // Validate implements Optimizer.
 func (o Adafactor) Validate() error {
-	return check("adafactor", checkMin("Rate", o.Rate, 0), checkMin("Power", o.Power, 0), checkMin("Epsilon", or(o.Epsilon, 1), kernels.LeastEpsilon),
-		checkMin("MinRMS", o.MinRMS, 0), checkMin("Limit", o.Limit, 0), checkMin("Decay", o.Decay, 0))
+	return check("adafactor", checkFactor("Rate", o.Rate), checkMin("Power", o.Power, 0), checkMin("Epsilon", or(o.Epsilon, 1), kernels.LeastEpsilon),
+		checkFactor("MinRMS", o.MinRMS), checkLeast("Limit", o.Limit), checkFactor("Decay", o.Decay))
 }

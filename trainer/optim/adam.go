@@ -30,7 +30,7 @@ type Storage uint8
 // The formats. Sizes are for m and v together, of one float32 element.
 const (
 	Full     Storage = iota // the type of the parameter: 8 bytes
-	Block8                  // 8 bits an element, with a scale for each block of 256: 2 + 8/256 bytes; see kernels.Adam8
+	Block8                  // 8 bits an element, with a scale for each block of 256: 2 + 4/256 bytes; needs Beta1² below Beta2; see kernels.Adam8
 	BFloat16                // bfloat16 with stochastic rounding: 4 bytes; see kernels.Adam16
 )
 
@@ -70,8 +70,17 @@ func (o Adam) Validate() error { return o.check("adam") }
 
 // check is Validate for the optimizer called what.
 func (o Adam) check(what string) error {
-	return check(what, checkMin("Rate", o.Rate, 0), checkFraction("Beta1", o.Beta1), checkFraction("Beta2", o.Beta2),
-		checkMin("Epsilon", o.Epsilon, 0), checkMin("Decay", o.Decay, 0), o.Storage.check())
+	return check(what, checkFactor("Rate", o.Rate), checkFraction("Beta1", o.Beta1), checkFraction("Beta2", o.Beta2),
+		checkEpsilon(o.Epsilon, or(o.Beta2, 0.999)), checkFactor("Decay", o.Decay), o.Storage.check(), o.checkRatio())
+}
+
+// checkRatio returns an error if means of format Block8 may grow beyond any multiple of their roots.
+func (o Adam) checkRatio() error {
+	b1, b2 := or(o.Beta1, 0.9), or(o.Beta2, 0.999)
+	if o.Storage != Block8 || !(b1*b1 >= b2) {
+		return nil
+	}
+	return fmt.Errorf("%s is %v, must be above the square of Beta1, %v, with Storage Block8", "Beta2", b2, b1)
 }
 
 // op returns the operation for states of this format; full is the one for Full.

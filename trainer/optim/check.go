@@ -55,7 +55,7 @@ func checkOptimizer(o Optimizer, c Clip) error {
 		o.Attrs(c, c.Norm > 0)
 		dst := make([]float64, Controls)
 		o.Controls(1, dst)
-		return checkRate(dst[0], 1)
+		return checkFirst(dst[0])
 	})
 }
 
@@ -71,7 +71,7 @@ func ValidateSchedule(s Schedule) error {
 				return err
 			}
 		}
-		return checkRate(s.Rate(1, 1), 1)
+		return checkFirst(s.Rate(1, 1))
 	})
 }
 
@@ -93,6 +93,15 @@ func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) 
 		return nil
 	}
 	return fmt.Errorf("%w: %w", checkRate(dst[0], t), ErrOption)
+}
+
+// checkFirst returns an error unless r, the rate of update 1, is 0 or finite and large enough to
+// move anything.
+func checkFirst(r float64) error {
+	if r > 0 && r < leastNumber {
+		return fmt.Errorf("the rate of update 1 is %v, must be 0 or %.3g or more", r, float64(leastNumber))
+	}
+	return checkRate(r, 1)
 }
 
 // checkRate returns an error unless r, the rate of update t, is finite and not negative.
@@ -129,8 +138,55 @@ func checkMin(name string, v, low float64) error {
 	return fmt.Errorf("%s is %v, must be finite and %v or more", name, v, low)
 }
 
-// checkFraction returns an error unless v is in [0, 1).
+// Limits of options. Rules compute in float32, whose smallest normal number is 2⁻¹²⁶ and in which
+// smaller numbers count as 0.
+const (
+	// leastNumber is the lower limit of numbers that are multiplied by gradients or parameters.
+	// Products with numbers down to leastNumber itself are normal.
+	leastNumber = 0x1p-63
+	mostNumber  = 0x1p63 // upper limit of factors and of Epsilon: their products stay finite
+	// leastEpsilon is the lower limit of Epsilon where the weight of a square in its mean is 1: the
+	// root of a mean of squares that count as 0 is below 2⁻⁶³, a 32nd of it.
+	leastEpsilon = 0x1p-58
+	// mostFraction is the upper limit of factors of running means. Above it float32 gets 1 - β wrong by
+	// more than a thirtieth, and 1 - 2⁻²⁵ is 1: a mean would never forget.
+	mostFraction = 1 - 0x1p-20
+)
+
+// checkLeast returns an error unless v is 0, which stands for a default or for none, or finite and
+// leastNumber or more.
+func checkLeast(name string, v float64) error {
+	if v > 0 && v < leastNumber {
+		return fmt.Errorf("%s is %v, must be 0 or %.3g or more: float32 takes products with it for 0", name, v, float64(leastNumber))
+	}
+	return checkMin(name, v, 0)
+}
+
+// checkFactor returns an error unless v is 0, which stands for a default or for none, or leastNumber
+// to mostNumber.
+func checkFactor(name string, v float64) error {
+	if v > mostNumber && !math.IsInf(v, 0) {
+		return fmt.Errorf("%s is %v, must be %.3g or less: float32 takes products with it for infinite", name, v, float64(mostNumber))
+	}
+	return checkLeast(name, v)
+}
+
+// checkEpsilon returns an error unless epsilon is 0, which stands for a default, or so large that a
+// step is right where the squares of gradients count as 0. beta is the factor of their mean.
+func checkEpsilon(epsilon, beta float64) error {
+	low := leastEpsilon / math.Sqrt(1-beta)
+	if epsilon > 0 && epsilon < low {
+		return fmt.Errorf("%s is %v, must be 0 or %.3g or more: float32 takes the squares of gradients of that size for 0",
+			"Epsilon", epsilon, low)
+	}
+	return checkFactor("Epsilon", epsilon)
+}
+
+// checkFraction returns an error unless v is 0 to mostFraction.
 func checkFraction(name string, v float64) error {
+	if v > mostFraction && v < 1 {
+		return fmt.Errorf("%s is %v, must be %.7g or less: float32 cannot hold the rest to 1", name, v, mostFraction)
+	}
 	if v >= 0 && v < 1 {
 		return nil
 	}

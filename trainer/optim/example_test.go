@@ -143,7 +143,7 @@ func ExampleAdam_adam8() {
 	stateBytes(o)
 	// Output:
 	// loss 2.6, then 0.00
-	// state: 2.03 bytes an element
+	// state: 2.02 bytes an element
 }
 
 func ExampleAdamW() {
@@ -172,7 +172,7 @@ func ExampleAdamW_adamw8() {
 	stateBytes(o)
 	// Output:
 	// loss 2.6, then 0.00
-	// state: 2.03 bytes an element
+	// state: 2.02 bytes an element
 }
 
 // Every element moves by the rate in each update, so that the rate has to fall.

@@ -32,5 +32,5 @@ func (o Lion) Controls(t int64, dst []float64) { dst[0], dst[1] = or(o.Rate, 1e-
 
 // Validate implements Optimizer.
 func (o Lion) Validate() error {
-	return check("lion", checkMin("Rate", o.Rate, 0), checkFraction("Beta1", o.Beta1), checkFraction("Beta2", o.Beta2), checkMin("Decay", o.Decay, 0))
+	return check("lion", checkFactor("Rate", o.Rate), checkFraction("Beta1", o.Beta1), checkFraction("Beta2", o.Beta2), checkFactor("Decay", o.Decay))
 }

@@ -14,6 +14,12 @@
 // The rest is for the trainer and for optimizers of your own: [Check] validates all options before
 // the first update, and [WriteControls] fills the controls vector of one update.
 //
+// Rules compute in float32 if the parameters are float32. Options whose products it takes for 0 are
+// refused: rates, decays and clipping limits below 2⁻⁶³ (1.1e-19), an Epsilon that is small against
+// gradients whose squares it takes for 0 (with usual betas below 1.1e-16), and betas above 1 - 2⁻²⁰.
+// The rules that square gradients limit them to ±2⁶³ (float64: 2⁵¹¹), so that a mean of squares stays
+// finite and forgets any gradient.
+//
 // In formulas p is a parameter, g its gradient, m and v its running means, and t the number of the
 // update, from 1. rms(x) is the root of the mean square of all elements of x. Other symbols are
 // fields of the optimizer or defined where they occur.
@@ -63,7 +69,7 @@ type Clip struct {
 
 // Validate returns an error that names every bad field and wraps ErrOption.
 func (c Clip) Validate() error {
-	return check("clip", checkMin("Value", c.Value, 0), checkMin("Norm", c.Norm, 0))
+	return check("clip", checkLeast("Value", c.Value), checkLeast("Norm", c.Norm))
 }
 
 // Named is an optimizer and its name for Parse.

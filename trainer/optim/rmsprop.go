@@ -31,5 +31,5 @@ func (o RMSProp) Controls(t int64, dst []float64) { dst[0], dst[1] = or(o.Rate, 
 
 // Validate implements Optimizer.
 func (o RMSProp) Validate() error {
-	return check("rmsprop", checkMin("Rate", o.Rate, 0), checkFraction("Rho", o.Rho), checkMin("Epsilon", o.Epsilon, 0), checkMin("Decay", o.Decay, 0))
+	return check("rmsprop", checkFactor("Rate", o.Rate), checkFraction("Rho", o.Rho), checkEpsilon(o.Epsilon, or(o.Rho, 0.9)), checkFactor("Decay", o.Decay))
 }

@@ -62,6 +62,8 @@ func (c Cosine) Validate() error {
 	var floor error
 	if !(c.Floor >= 0 && c.Floor <= 1) {
 		floor = fmt.Errorf("%s is %v, must be 0 to 1", "Floor", c.Floor)
+	} else {
+		floor = checkLeast("Floor", c.Floor)
 	}
 	return check("cosine", checkCount("Steps", c.Steps), floor)
 }

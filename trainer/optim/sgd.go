@@ -50,7 +50,7 @@ func (o SGD) Controls(t int64, dst []float64) { dst[0], dst[1] = or(o.Rate, 0.01
 
 // Validate implements Optimizer.
 func (o SGD) Validate() error {
-	return check("sgd", checkMin("Rate", o.Rate, 0), checkFraction("Momentum", o.Momentum), checkMin("Decay", o.Decay, 0), o.nesterov())
+	return check("sgd", checkFactor("Rate", o.Rate), checkFraction("Momentum", o.Momentum), checkFactor("Decay", o.Decay), o.nesterov())
 }
 
 // nesterov returns an error if Nesterov is set without Momentum.

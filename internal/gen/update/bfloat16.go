@@ -13,9 +13,9 @@ import (
 
 // Offsets in update.Rule16 of float32; a test there compares them.
 const (
-	offNarrow       = 152
-	offNarrowSquare = 176
-	offKey          = 200
+	offNarrow       = 160
+	offNarrowSquare = 184
+	offKey          = 208
 )
 
 const narrowType = "*int16" // stands for a pointer to a update.Rule16

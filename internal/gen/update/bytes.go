@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -11,109 +10,73 @@ import (
 
 // Adam with states of a byte updates whole blocks of 256 elements in two passes. The first makes
 // means and roots of codes, brings them up to date and leaves them on the stack; the second moves
-// parameters and makes codes of them again. It waits for the largest of the block, so it follows
-// the first pass over the next one, which does not. The argument is a update.Rule8 of float32; see
-// package kernels, Adam8, for the codes.
+// parameters and makes codes of them again. It waits for the largest root of the block, so it
+// follows the first pass over the next one, which does not. The argument is a update.Rule8 of
+// float32; see numeric.EncodeRoot and numeric.EncodeMean for the codes: they are the upper bits of
+// floats.
 
-// Offsets in update.Rule8 of float32 and in its coders; a test there compares them.
+// Offsets in update.Rule8 of float32; a test there compares them.
 const (
-	offCodes     = 152
-	offRootCodes = 176
-	offLargest   = 200
-	offMeans     = 224
-	offRoots     = 1316
-	offSlope     = 0 // in a coder
-	offStart     = 32
+	offCodes     = 160
+	offRootCodes = 184
+	offLargest   = 208
+	offHalf      = 232 // 1/(2·span)
+	offRootNoise = 236
+	offMeanNoise = 240
 )
 
 const bytesType = "*int8" // stands for a pointer to a update.Rule8
 
+const block = 256 // elements
+
+// From package numeric.
 const (
-	block       = 256 // elements
-	topSigned   = 6
-	topUnsigned = 7
+	rootBits = 20
+	meanBits = 19
+	dither   = 0xBB67AE85
 )
 
 // codeNumbers are what codes are computed with, of 32 bits each. AVX-512 has registers for the
-// first of them.
+// first of them, AVX2 reads them from memory.
 var codeNumbers = []uint32{
-	codeSign: 1 << 31, codeOne: 0x3f800000, codeUnit: 1, codeSmall: (126 - 29) << 23, codeMagnitude: 1<<31 - 1, codeBelowOne: 126,
-	codeSignedLast: 3*topSigned + 2, codeUnsignedLast: 3*topUnsigned + 2, codeThird: 21846, codeLeast: 0x17800000, // 2⁻⁸⁰
-	codeExponent: 252 << 23, codeTwice: 254 << 23,
+	codeSign: 1 << 31, codeOne: 0x3f800000, codeLow: 761 << rootBits, codeZero: 1920 << meanBits, codeUnit: 0xff << 23, codeLast: 127,
+	codeMagnitude: 1<<31 - 1, codeExponent: 252 << 23, codeTwice: 254 << 23, codeLeast: 0x17800000, // 2⁻⁸⁰
+	codeJump: (127 + 16) << 23, codeInfinity: infinity,
+	codeNarrow: dither * 8 % (1 << 32), codeWide: dither * 16 % (1 << 32),
 }
 
 const (
-	codeSign  = iota
-	codeOne   // a float
-	codeUnit  // an integer
-	codeSmall // a float whose code is 0, and which is on the line of what is smaller
+	codeSign = iota
+	codeOne  // a float
+	codeLow  // the least root, as bits
+	codeZero // what a mean of 0 is, as bits
+	codeUnit // the exponent of a float
+	codeLast // code of a mean
 	codeMagnitude
-	codeBelowOne
-	codeSignedLast
-	codeUnsignedLast
-	codeThird // times less than 98, shifted right by 16, is a third
-	codeLeast
 	codeExponent // of a float but for its last two bits, so that the reciprocal is no denormal number
 	codeTwice    // the sum of the exponents of a power of two and its reciprocal
+	codeLeast
+	codeJump
+	codeInfinity
+	codeNarrow // what dither grows by from a vector to the next with AVX2
+	codeWide   // the same with AVX-512
 )
 
-// Tables from codeNumbers on: slope and start of means, then of roots.
-const (
-	offDecode = 64
-	offEncode = offDecode + 2*2*8*4 // by the last five bits of an exponent
-)
+// offDither is where the dither of the elements of a vector lies, behind codeNumbers.
+const offDither = 32 * (codeWide + 1)
 
+// codeTable holds vectors of 32 bytes for each number, and the dither of 16 elements.
 func codeTable() Mem {
 	t := GLOBL("updateCodes", RODATA|NOPTR)
-	all := append(make([]uint32, 0, offDecode/4), codeNumbers...)[:offDecode/4]
-	for _, top := range []int{topSigned, topUnsigned} {
-		slope, start := decoding(top)
-		for _, line := range [][8]float32{slope, start} {
-			for _, v := range line {
-				all = append(all, math.Float32bits(v))
-			}
+	for i, v := range codeNumbers {
+		for j := range 8 {
+			DATA(32*i+4*j, U32(v))
 		}
 	}
-	for _, top := range []int{topSigned, topUnsigned} {
-		slope, start := encoding(top)
-		for _, line := range [][32]float32{slope, start} {
-			for _, v := range line {
-				all = append(all, math.Float32bits(v))
-			}
-		}
-	}
-	for i, v := range all {
-		DATA(4*i, U32(v))
+	for i := range uint64(16) {
+		DATA(offDither+4*int(i), U32(uint32(i*dither)))
 	}
 	return t
-}
-
-// decoding returns the lines by which codes are decoded. With n = code + 1, from 2ᵏ to 2·2ᵏ, a code
-// stands for 8^(k-top-1)·(7n/2ᵏ - 6), or for 0 where k is 0. The line of k is at the last three
-// bits of its exponent, k + 127. With eight bits n may be 2⁸, alone on its line, which is also that
-// of 1: it leads from 0 at 1 to 1 at 2⁸. All of this is exact in a float32, and so is the rounding
-// of the last one.
-func decoding(top int) (slope, start [8]float32) {
-	for k := 1; k <= 7; k++ {
-		unit := math.Pow(8, float64(k-top-1))
-		slope[(k+127)%8], start[(k+127)%8] = float32(7*unit/math.Ldexp(1, k)), float32(-6*unit)
-	}
-	if top == 7 {
-		slope[7], start[7] = 1.0/255, -1.0/255
-	}
-	return slope, start
-}
-
-// encoding returns the lines by which numbers get codes, of update.Codec, for exponents from 96 to
-// 127, which is that of 1 alone.
-func encoding(top int) (slope, start [32]float32) {
-	for i := range slope {
-		d := min(max(0, (126-(96+i))/3), top)
-		n := math.Ldexp(1, top-d)
-		slope[i] = float32(n / 7 * math.Pow(8, float64(d+1)))
-		start[i] = float32(n - 1 - n/7 + 0.5)
-	}
-	return slope, start
 }
 
 // A coded is the kernel for one instruction set, of Adam or of AdamW.
@@ -130,10 +93,11 @@ var (
 	means   = R13 // blocks whose means are up to date
 )
 
-// Registers where a step needs neither its fifth number nor a mask: the largest magnitudes so far.
+// Registers where the first pass needs neither the rate, nor the rule's fifth number, nor a mask.
 const (
-	mostMean = held + 5
-	mostRoot = edge
+	gradBits   = held     // the bits of all gradients
+	wasLargest = held + 5 // the largest root before the step
+	mostRoot   = edge     // the largest root so far
 )
 
 func (c *coded) emit() {
@@ -155,10 +119,10 @@ func (c *coded) emit() {
 	Load(Param("hi"), blocks)
 	SUBQ(at, blocks)
 	JLE(LabelRef("end"))
-	SHLQ(U8(3), at) // the largest of a block take 8 bytes, codes 256, floats 1024
+	SHLQ(U8(2), at) // the largest root of a block takes 4 bytes, codes 256, floats 1024
 	MOVQ(Mem{Base: args, Disp: offLargest}, largest)
 	ADDQ(at, largest)
-	SHLQ(U8(5), at)
+	SHLQ(U8(6), at)
 	for i, off := range []int{offCodes, offRootCodes} {
 		MOVQ(Mem{Base: args, Disp: off}, ptrs[2+i])
 		ADDQ(at, ptrs[2+i])
@@ -170,12 +134,10 @@ func (c *coded) emit() {
 	}
 	c.flushed()
 	if c.wide {
-		for i := range codeMagnitude {
-			VBROADCASTSS(c.table.Offset(4*i), c.reg(constants+i))
+		for i := range codeExponent {
+			VBROADCASTSS(c.table.Offset(32*i), c.reg(constants+i))
 		}
-		for i := range 4 {
-			VBROADCASTF32X8(c.table.Offset(offDecode+32*i), c.reg(lines+i))
-		}
+		c.clear(c.reg(nothing))
 		for i, m := range c.stepNumbers() {
 			c.broadcast(m, c.reg(ofStep+i))
 		}
@@ -193,7 +155,7 @@ func (c *coded) emit() {
 	for i, by := range []int{4 * block, 4 * block, block, block} {
 		ADDQ(U32(uint32(by)), ptrs[i])
 	}
-	ADDQ(U8(8), largest)
+	ADDQ(U8(4), largest)
 	XCHGQ(tile, before)
 	INCQ(means)
 	DECQ(blocks)
@@ -207,8 +169,7 @@ func (c *coded) emit() {
 // Registers of AVX-512.
 const (
 	constants = 16
-	encoders  = 20 // starts: slopes are from tables on
-	lines     = 24 // decoding
+	nothing   = 23 // zeros
 	ofStep    = 28 // stepNumbers
 )
 
@@ -233,14 +194,12 @@ func (c *coded) ofStep(i int, r VecPhysical) VecPhysical {
 	return r
 }
 
-// number is a register that holds one of codeNumbers.
-func (c *coded) number(i int) VecPhysical {
+// number is a vector of one of codeNumbers: a register, with AVX2 memory.
+func (c *coded) number(i int) Op {
 	if c.wide {
 		return c.reg(constants + i)
 	}
-	r := c.reg(number)
-	VBROADCASTSS(c.table.Offset(4*i), r)
-	return r
+	return c.table.Offset(32 * i)
 }
 
 // each emits the loop over the vectors of a block.
@@ -261,22 +220,18 @@ func onStack(tile Register, roots int) Mem {
 	return Mem{Base: tile, Disp: 4 * block * roots, Index: at, Scale: 4}
 }
 
-// update computes the new means and roots of a block, and the largest of each.
+// update computes the new means and roots of a block, and the largest root.
 func (c *coded) update() {
 	for i := range c.rule.numbers {
-		if r := held + i; r != mostMean && r < edge {
+		if r := held + i; r != gradBits && r != wasLargest && r < edge {
 			c.broadcast(c.mem(own+i), c.reg(r))
 		}
 	}
-	// What is left of the largest mean and of the largest root takes the place of their shares.
-	for i, r := range []VecPhysical{c.own(1), c.own(3)} {
-		was := c.temp(0)
-		c.broadcast(Mem{Base: largest, Disp: 4 * i}, was)
-		c.mul(was, r, r)
-	}
-	for _, i := range []int{mostMean, mostRoot} {
-		c.clear(c.reg(i))
-	}
+	was := c.reg(wasLargest)
+	c.broadcast(Mem{Base: largest}, was)
+	c.mul(was, c.own(3), c.own(3)) // what is left of the largest root
+	c.clear(c.reg(gradBits))
+	c.clear(c.reg(mostRoot))
 	c.each("update", func() {
 		p, g, m, v, t, u := c.param(), c.grad(), c.state(), c.square(), c.temp(0), c.temp(1)
 		c.move(vec(ptrs[1], 4), g)
@@ -285,14 +240,19 @@ func (c *coded) update() {
 		c.move(vec(ptrs[0], 4), p)
 		c.prepare()
 		Label("prepared")
+		c.or(g, c.reg(gradBits), c.reg(gradBits))
+		c.root(v)
+		c.and(c.number(codeUnit), v, t)
+		c.mul(was, t, t)
 		VPMOVSXBD(vec(ptrs[2], 1), u)
 		VPABSD(u, m)
-		c.decode(m, 0)
+		VPSLLD(U8(meanBits), m, m)
+		VPADDD(c.number(codeZero), m, m)
+		c.sub(c.number(codeZero), m, m)
+		c.mul(t, m, m)
 		c.signed(m, u)
 		c.mul(c.own(2), g, t)
 		c.fma213(t, c.own(1), m)
-		VPMOVZXBD(vec(ptrs[3], 1), v)
-		c.decode(v, 1)
 		c.mul(c.own(3), v, v)
 		c.mul(c.own(4), g, t)
 		c.mul(v, v, v)
@@ -300,32 +260,15 @@ func (c *coded) update() {
 		c.sqrt(v, v)
 		c.move(m, onStack(tile, 0))
 		c.move(v, onStack(tile, 1))
-		if c.wide {
-			const largerMagnitude = 0xb
-			VRANGEPS(U8(largerMagnitude), m, c.reg(mostMean), c.reg(mostMean)) // as it is where m is not a number
-		} else {
-			c.and(c.number(codeMagnitude), m, t)
-			c.max(c.reg(mostMean), t, c.reg(mostMean)) // the same
-		}
-		c.max(c.reg(mostRoot), v, c.reg(mostRoot))
+		c.max(c.reg(mostRoot), v, c.reg(mostRoot)) // as it is where v is not a number
 	})
 }
 
-// decode turns codes x, of means, k = 0, or of roots, into shares of the largest, on the line of
-// each: see decoding.
-func (c *coded) decode(x VecPhysical, k int) {
-	line, slope := c.temp(0), c.temp(2)
-	VPADDD(c.number(codeUnit), x, x)
-	VCVTDQ2PS(x, x)
-	VPSRLD(U8(23), x, line)
-	if c.wide {
-		VPERMPS(c.reg(lines+2*k), line, slope)
-		VPERMPS(c.reg(lines+2*k+1), line, line)
-	} else {
-		VPERMPS(c.table.Offset(offDecode+64*k), line, slope)
-		VPERMPS(c.table.Offset(offDecode+64*k+32), line, line)
-	}
-	c.fma213(line, slope, x)
+// root loads codes of roots, as shares of the largest one.
+func (c *coded) root(v VecPhysical) {
+	VPMOVZXBD(vec(ptrs[3], 1), v)
+	VPSLLD(U8(rootBits), v, v)
+	VPADDD(c.number(codeLow), v, v)
 }
 
 // signed gives x, which is not below 0, the sign of the integers in by, which it overwrites.
@@ -348,27 +291,38 @@ func (c *coded) clear(r VecPhysical) {
 	VPXOR(r, r, r)
 }
 
-const atLeast = 13 // of comparisons
+// Comparisons.
+const (
+	equal   = 0
+	atLeast = 13
+)
 
 // Registers of codes.
 const (
-	tables = 8  // slope and start of means, then of roots
-	by     = 12 // 1/largest of means, then of roots
-	lowest = 14 // the least code of a root that is not 0: 1, or 0 where the largest is below the least
+	rootNoise = 8  // dither of roots
+	meanNoise = 9  // of means
+	noiseStep = 10 // what both grow by
+	inverse   = 11 // 1/(2·span)
+	by        = 12 // 1/largest, or 0 where the largest is below the least
 )
 
-// measure writes the largest mean and root, or 0 for one that is below the least.
+// measure writes the largest root, or 0 where it is below the least, or the most that it may jump to
+// from a number that is not 0.
 func (c *coded) measure() {
-	for k, from := range []int{mostMean, mostRoot} {
-		most, live := c.reg(k).AsX(), c.temp(0).AsX()
-		c.fold(c.reg(from), c.reg(k))
-		if k == 1 {
-			c.mend()
-		}
-		VCMPSS(U8(atLeast), c.table.Offset(4*codeLeast), most, live)
-		VANDPS(live, most, most)
-		VMOVSS(most, Mem{Base: largest, Disp: 4 * k})
-	}
+	most, live := c.reg(1).AsX(), c.temp(0).AsX()
+	c.fold(c.reg(mostRoot), c.reg(1))
+	c.mend()
+	limit, never := c.temp(0).AsX(), c.temp(1).AsX()
+	VMOVSS(Mem{Base: largest}, limit)
+	VXORPS(never, never, never)
+	VCMPSS(U8(equal), limit, never, never)
+	VANDPS(c.table.Offset(32*codeInfinity), never, never)
+	VMULSS(c.table.Offset(32*codeJump), limit, limit)
+	VORPS(never, limit, limit)
+	VMINSS(limit, most, most)
+	VCMPSS(U8(atLeast), c.table.Offset(32*codeLeast), most, live)
+	VANDPS(live, most, most)
+	VMOVSS(most, Mem{Base: largest})
 }
 
 // Of roots from tiny to infinity, excluded, the squares were in range. Reciprocals of what is above
@@ -386,9 +340,16 @@ func (c *coded) mend() {
 	LEAL(Mem{Base: RBX, Disp: -tiny}, EDX)
 	CMPL(EDX, U32(infinity-tiny))
 	JCS(LabelRef("fit"))
-	ORL(Mem{Base: largest}, EBX) // the mean, as it is
-	ORL(Mem{Base: largest, Disp: 4}, EBX)
+	ORL(Mem{Base: largest}, EBX)
+	JNE(LabelRef("unfit"))
+	if bits := c.reg(gradBits); c.wide {
+		VPTESTMD(bits, bits, K2)
+		KORTESTW(K2, K2)
+	} else {
+		VPTEST(bits, bits)
+	}
 	JE(LabelRef("fit")) // all is 0
+	Label("unfit")
 	c.clear(c.reg(mostRoot))
 	c.each("mend", func() {
 		p, g, v, t := c.param(), c.grad(), c.square(), c.temp(0)
@@ -398,8 +359,7 @@ func (c *coded) mend() {
 		JE(LabelRef("mendPrepared"))
 		c.prepare()
 		Label("mendPrepared")
-		VPMOVZXBD(vec(ptrs[3], 1), v)
-		c.decode(v, 1)
+		c.root(v)
 		c.mul(c.own(3), v, v)
 		c.mul(c.own(4), g, t)
 		c.hypot()
@@ -414,12 +374,12 @@ func (c *coded) mend() {
 // the larger one, so that squares stay in range; 0 where that is below 2⁻¹²³.
 func (c *coded) hypot() {
 	v, t, by, unit, number := c.square(), c.temp(0), c.temp(1), c.temp(2), c.reg(number)
-	c.broadcast(c.table.Offset(4*codeMagnitude), number)
+	c.broadcast(c.table.Offset(32*codeMagnitude), number)
 	c.and(number, t, by)
 	c.max(v, by, by)
-	c.broadcast(c.table.Offset(4*codeExponent), number)
+	c.broadcast(c.table.Offset(32*codeExponent), number)
 	c.and(number, by, unit)
-	c.broadcast(c.table.Offset(4*codeTwice), number)
+	c.broadcast(c.table.Offset(32*codeTwice), number)
 	VPSUBD(unit, number, by)
 	c.mul(by, v, v)
 	c.mul(by, t, t)
@@ -432,34 +392,18 @@ func (c *coded) hypot() {
 // finish moves the parameters of the block before, and writes its codes. Where the largest is huge
 // denormal numbers are computed with meanwhile.
 func (c *coded) finish() {
-	MOVL(Mem{Base: largest, Disp: -8}, EBX)
-	CMPL(EBX, Mem{Base: largest, Disp: -4})
-	CMOVLCS(Mem{Base: largest, Disp: -4}, EBX)
+	MOVL(Mem{Base: largest, Disp: -4}, EBX)
 	CMPL(EBX, U32(huge))
 	JLS(LabelRef("flush"))
 	LDMXCSR(c.local.Offset(4))
 	Label("flush")
 	c.beginCodes()
 	c.each("finish", func() {
-		x, was, t, root := c.reg(0), c.reg(1), c.reg(2), c.reg(6)
+		was, root := c.reg(1), c.reg(6)
 		c.move(onStack(before, 0), was)
 		c.move(onStack(before, 1), root)
 		c.step(was, root)
-		c.encode(was, 0)
-		if c.wide {
-			const orAnd = 0xf8 // of the first, and the second and the third
-			VPTERNLOGD(U8(orAnd), c.number(codeSign), was, x)
-			VCVTTPS2DQ(x, x)
-		} else {
-			VCVTTPS2DQ(x, x)
-			VPSIGND(was, x, x)
-		}
-		c.pack(0)
-		c.encode(root, 1)
-		VCVTTPS2DQ(x, x)
-		VPMINUD(c.reg(lowest), root, t) // 0 where the root is
-		VPMAXSD(t, x, x)
-		c.pack(1)
+		c.encode(was, root)
 	})
 	CMPL(EBX, U32(huge))
 	JLS(LabelRef("finished"))
@@ -467,31 +411,25 @@ func (c *coded) finish() {
 	Label("finished")
 }
 
-// beginCodes loads what codes of means, then of roots, are computed with: zeros where the largest
-// is below the least.
+// beginCodes loads what codes are computed with.
 func (c *coded) beginCodes() {
-	for k := range 2 {
-		largest, live, one := Mem{Base: largest, Disp: 4*k - 8}, c.temp(0), c.temp(1).AsX()
-		VMOVSS(c.table.Offset(4*codeOne), one)
-		VDIVSS(largest, one, one)
-		VBROADCASTSS(one, c.reg(by+k))
-		VBROADCASTSS(c.table.Offset(4*codeLeast), live)
-		VBROADCASTSS(largest, c.temp(2))
-		if c.wide {
-			VCMPPS(U8(atLeast), live, c.temp(2), K2)
-			for i := range 2 {
-				from := c.table.Offset(offEncode + 256*k + 128*i)
-				VMOVUPS_Z(from, K2, c.reg([]int{tables, encoders}[i]+2*k))
-				VMOVUPS_Z(from.Offset(64), K2, c.reg([]int{tables, encoders}[i]+2*k+1))
-			}
-			VMOVDQA32_Z(c.number(codeUnit), K2, c.reg(lowest)) // of roots, the last
-			continue
-		}
-		VCMPPS(U8(atLeast), live, c.temp(2), live)
-		c.and(c.number(codeUnit), live, c.reg(lowest))
-		for i, off := range []int{offSlope, offStart} {
-			VANDPS(Mem{Base: args, Disp: []int{offMeans, offRoots}[k] + off}, live, c.reg(tables+2*k+i))
-		}
+	largest, live, one := Mem{Base: largest, Disp: -4}, c.temp(0).AsX(), c.temp(1).AsX()
+	VMOVSS(c.table.Offset(32*codeOne), one)
+	VDIVSS(largest, one, one)
+	VMOVSS(largest, live)
+	VCMPSS(U8(atLeast), c.table.Offset(32*codeLeast), live, live)
+	VANDPS(live, one, one)
+	VBROADCASTSS(one, c.reg(by))
+	c.broadcast(Mem{Base: args, Disp: offHalf}, c.reg(inverse))
+	step := codeNarrow
+	if c.wide {
+		step = codeWide
+	}
+	VPBROADCASTD(c.table.Offset(32*step), c.reg(noiseStep))
+	for i, off := range []int{offRootNoise, offMeanNoise} {
+		r := []int{rootNoise, meanNoise}[i]
+		VPBROADCASTD(Mem{Base: args, Disp: off}, c.reg(r))
+		VPADDD(c.table.Offset(offDither), c.reg(r), c.reg(r))
 	}
 }
 
@@ -527,35 +465,36 @@ func (c *coded) fold(from, to VecPhysical) {
 	VMAXSS(t.AsX(), to.AsX(), to.AsX())
 }
 
-// encode leaves in register 0 what truncated is the code of the magnitude of x, of means, k = 0, or
-// of roots. It uses registers 2, 4 and 5.
-func (c *coded) encode(x VecPhysical, k int) {
-	y, d, slope, start := c.reg(0), c.reg(2), c.reg(4), c.reg(5)
+// encode writes the codes of a vector of means and roots. It uses registers 0 and 2 to 5.
+func (c *coded) encode(mean, root VecPhysical) {
+	x, size, noise, bits := c.reg(0), c.reg(3), c.reg(4), c.reg(5)
+	c.mul(c.reg(by), root, bits)
+	c.min(c.number(codeOne), bits, bits) // 1 where it is not a number
+	c.max(c.number(codeLow), bits, bits)
+	VPSRLD(U8(32-rootBits), c.reg(rootNoise), noise)
+	VPADDD(noise, bits, bits)
+	VPSUBD(c.number(codeLow), bits, x)
+	VPSRLD(U8(rootBits), x, x)
+	c.pack(1)
+	c.and(c.number(codeMagnitude), mean, size)
+	c.mul(c.reg(by), size, size)
+	VANDNPS(c.number(codeUnit), bits, bits) // twice the reciprocal of the unit
+	c.mul(bits, size, size)
+	c.fma213(c.number(codeZero), c.reg(inverse), size)
+	VPSRLD(U8(32-meanBits), c.reg(meanNoise), noise)
+	VPADDD(noise, size, size)
+	VPSUBD(c.number(codeZero), size, x)
+	VPSRLD(U8(meanBits), x, x)
+	VPMINSD(c.number(codeLast), x, x) // also where it is not a number
 	if c.wide {
-		const smallerMagnitude = 0xa
-		c.mul(c.reg(by+k), x, y)
-		VRANGEPS(U8(smallerMagnitude), c.number(codeOne), y, y) // 1 where it is not a number
-		c.max(c.number(codeSmall), y, y)
-		VPSRLD(U8(23), y, slope)
-		c.move(slope, start)
-		VPERMI2PS(c.reg(tables+2*k+1), c.reg(tables+2*k), slope)
-		VPERMI2PS(c.reg(encoders+2*k+1), c.reg(encoders+2*k), start)
+		VPMOVD2M(mean, K2)
+		VPSUBD(x, c.reg(nothing), K2, x)
 	} else {
-		if k == 0 {
-			c.and(c.number(codeMagnitude), x, y)
-			x = y
-		}
-		c.mul(c.reg(by+k), x, y)
-		c.min(c.number(codeOne), y, y) // the same
-		VPSRLD(U8(23), y, d)
-		VPSUBUSW(d, c.number(codeBelowOne), d) // 0 where y is 1
-		VPMINSD(c.number([]int{codeSignedLast, codeUnsignedLast}[k]), d, d)
-		VPMULHUW(c.number(codeThird), d, d)
-		VPERMPS(c.reg(tables+2*k), d, slope)
-		VPERMPS(c.reg(tables+2*k+1), d, start)
+		VPSIGND(mean, x, x)
 	}
-	c.mul(slope, y, y)
-	c.add(start, y, y)
+	c.pack(0)
+	VPADDD(c.reg(noiseStep), c.reg(rootNoise), c.reg(rootNoise))
+	VPADDD(c.reg(noiseStep), c.reg(meanNoise), c.reg(meanNoise))
 }
 
 // pack stores the codes in register 0.

@@ -20,13 +20,14 @@ const (
 	offNumbers = 104
 )
 
-// Numbers of a rule, by index from offNumbers on. The rule's own come after the four that prepare
+// Numbers of a rule, by index from offNumbers on. The rule's own come after the five that prepare
 // gradients.
 const (
 	scale = iota
 	most
 	least
 	decay
+	down
 	own
 )
 
@@ -73,6 +74,7 @@ type rule struct {
 	states  int
 	numbers int  // of its own
 	narrow  bool // states are bfloat16: see bfloat16.go
+	limit   int  // limitSquared, limitFinite or unlimited
 	body    func(k *kernel)
 }
 
@@ -206,6 +208,7 @@ func (k *kernel) emit() {
 			k.broadcast(k.mem(own+i), k.reg(held+i))
 		}
 	}
+	k.loadLimits()
 	k.local = AllocLocal(k.locals())
 	k.flushed()
 	CMPQ(Mem{Base: args, Disp: offPrepare}, Imm(0))
@@ -270,6 +273,7 @@ func (k *kernel) vector(prepare bool) {
 // prepare scales, clips and decays the gradient.
 func (k *kernel) prepare() {
 	g := k.grad()
+	k.mul(k.load(down), g, g)
 	k.mul(k.load(scale), g, g)
 	k.min(g, k.load(most), g) // g where it is not a number
 	k.max(g, k.load(least), g)

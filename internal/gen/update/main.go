@@ -30,7 +30,7 @@ func main() {
 	}
 	ConstraintExpr("!purego")
 	masks := maskTable()
-	mixers = mixerTable()
+	mixers, limits = mixerTable(), limitTable()
 	for _, e := range []elem{single, double} {
 		for _, wide := range []bool{true, false} {
 			for _, r := range rules {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -9,20 +11,22 @@ import (
 // rules are the rules of update.Kernels except those of 8-bit states. Each names its coefficients
 // in the order of update.Rule.Coef.
 var rules = []rule{
-	{name: "sgd", doc: "p -= own[0]·g.", states: 0, numbers: 1, body: func(k *kernel) {
+	{name: "sgd", limit: unlimited, doc: "p -= own[0]·g.", states: 0, numbers: 1, body: func(k *kernel) {
 		k.fnma(k.own(0), k.grad(), k.param())
 	}},
-	{name: "momentum", doc: "s = own[1]·s + g; p -= own[0]·s.", states: 1, numbers: 2, body: func(k *kernel) {
+	{name: "momentum", limit: limitFinite, doc: "s = own[1]·s + g; p -= own[0]·s.", states: 1, numbers: 2, body: func(k *kernel) {
 		k.velocity()
 		k.fnma(k.own(0), k.state(), k.param())
 	}},
-	{name: "nesterov", doc: "s = own[1]·s + g; p -= own[0]·(own[1]·s + g).", states: 1, numbers: 2, body: func(k *kernel) {
+	{name: "nesterov", limit: limitFinite, doc: "s = own[1]·s + g; p -= own[0]·(own[1]·s + g).", states: 1, numbers: 2, body: func(k *kernel) {
 		k.velocity()
 		k.fma(k.own(1), k.state(), k.grad())
+		k.within(k.grad())
 		k.fnma(k.own(0), k.grad(), k.param())
 	}},
 	{name: "rmsProp", doc: "s = own[1]·s + own[2]·g²; p -= own[0]·g / (√s + own[3]).", states: 1, numbers: 4, body: func(k *kernel) {
 		s, t := k.state(), k.temp(0)
+		k.within(k.grad())
 		k.get(2, s)
 		k.mul(k.own(1), s, s)
 		k.mul(k.own(2), k.grad(), t)
@@ -38,7 +42,7 @@ var rules = []rule{
 	{name: "adamW", doc: "as adam, and p -= own[7]·p.", states: 2, numbers: 8, body: (*kernel).adamW},
 	{name: "adamNarrow", doc: "as adam, with states of bfloat16.", states: 2, numbers: 7, narrow: true, body: (*kernel).adam},
 	{name: "adamWNarrow", doc: "as adamW, with states of bfloat16.", states: 2, numbers: 8, narrow: true, body: (*kernel).adamW},
-	{name: "lion", doc: "t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p).", states: 1, numbers: 8, body: func(k *kernel) {
+	{name: "lion", limit: unlimited, doc: "t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p).", states: 1, numbers: 8, body: func(k *kernel) {
 		s, t := k.state(), k.temp(0)
 		k.get(2, s)
 		k.mul(k.own(1), s, t)
@@ -67,16 +71,82 @@ func (k *kernel) adamW() {
 	k.sub(k.temp(0), p, p)
 }
 
+// Limits of magnitudes, by index in a type's part of limitTable.
+const (
+	limitSquared = iota // of a gradient that is squared: numeric.MostSquared
+	limitFinite         // of a velocity: the largest finite number
+	unlimited
+)
+
+// limits holds each limit and its negative, of float32, then of float64.
+var limits Mem
+
+func limitTable() Mem {
+	t := GLOBL("updateLimits", RODATA|NOPTR)
+	for i, v := range []float32{0x1p63, -0x1p63, math.MaxFloat32, -math.MaxFloat32} {
+		DATA(4*i, U32(math.Float32bits(v)))
+	}
+	for i, v := range []float64{0x1p511, -0x1p511, math.MaxFloat64, -math.MaxFloat64} {
+		DATA(16+8*i, U64(math.Float64bits(v)))
+	}
+	return t
+}
+
+// loadLimits loads what the rule limits numbers to, and its negative, where registers are free.
+func (k *kernel) loadLimits() {
+	for i, r := range k.limitRegs() {
+		k.broadcast(k.limit(i), r)
+	}
+}
+
+// limit is the memory of the rule's limit, i = 0, or of its negative.
+func (k *kernel) limit(i int) Mem {
+	at := (2*k.rule.limit + i) * k.size()
+	if k.bits == 64 {
+		at += 16
+	}
+	return limits.Offset(at)
+}
+
+// limitRegs are the registers that hold both during the loop, or none.
+func (k *kernel) limitRegs() []VecPhysical {
+	switch {
+	case k.rule.limit == unlimited:
+		return nil
+	case k.wide:
+		return []VecPhysical{k.reg(16), k.reg(17)}
+	case held+k.rule.numbers <= edge-2:
+		return []VecPhysical{k.reg(edge - 2), k.reg(edge - 1)}
+	}
+	return nil
+}
+
+// within limits the magnitude of x, unless it is not a number.
+func (k *kernel) within(x VecPhysical) {
+	most := k.limitRegs()
+	if most == nil {
+		most = []VecPhysical{k.reg(number), k.reg(number)}
+	}
+	for i, bound := range []func(...Op){k.min, k.max} {
+		if most[0] == most[1] {
+			k.broadcast(k.limit(i), most[i])
+		}
+		bound(x, most[i], x)
+	}
+}
+
 // velocity moves momentum's state.
 func (k *kernel) velocity() {
 	k.get(2, k.state())
 	k.fma213(k.grad(), k.own(1), k.state())
+	k.within(k.state())
 	k.put(2, k.state())
 }
 
 // moments moves Adam's states and leaves the step in temp(0).
 func (k *kernel) moments() {
 	m, v, g, t := k.state(), k.square(), k.grad(), k.temp(0)
+	k.within(g)
 	k.get(2, m)
 	k.get(3, v)
 	k.mul(k.own(1), m, m)

@@ -34,7 +34,7 @@ func (r *Rule16[T]) adam16(shrink T, lo, hi int) {
 			noise[i] = numeric.Noise(numeric.Word(p), numeric.Word(some.G[i])+r.Key, 0)
 			s[i], v[i] = T(numeric.FromBFloat16(m[i])), T(numeric.FromBFloat16(squares[i]))
 		}
-		some.adam(shrink, 0, n)
+		some.adam(shrink, numeric.MostSquared32, 0, n) // bfloat16 has the range of float32
 		for i, bits := range noise[:n] {
 			m[i] = numeric.DitherBFloat16(float32(s[i]), uint16(bits))
 			squares[i] = numeric.DitherBFloat16(float32(v[i]), uint16(bits>>16))

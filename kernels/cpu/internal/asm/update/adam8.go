@@ -9,24 +9,17 @@ import (
 )
 
 // A Rule8 is a Rule whose states are 8-bit codes in blocks of kernels.Block8 elements, instead of S
-// and V. A mean is Scales[2b]·value(M[i]), the root of a mean of squares is
-// Scales[2b+1]·value(Root[i]). The assembly reads the fields at fixed offsets.
+// and V. In block b the root of a mean of squares is Largest[b]·value(Root[i]), and a mean is
+// Largest[b]·unit(Root[i])·span·value(M[i]). Coef[1] is the rule's coefficient times span. The
+// assembly reads the fields at fixed offsets.
 type Rule8[T asm.Float] struct {
 	Rule[T]
-	M      []int8  // [elements] codes of means
-	Root   []uint8 // [elements] codes of roots
-	Scales []T     // [blocks, 2] largest mean and root of each block
+	M       []int8  // [elements] codes of means
+	Root    []uint8 // [elements] codes of roots
+	Largest []T     // [blocks] largest root of each block
 
-	MeanCodec, RootCodec Codec[T]
-}
-
-// FillCodecs computes the tables of both codecs. It must be called before the first update.
-func (r *Rule8[T]) FillCodecs() {
-	r.MeanCodec.fill(numeric.TopSigned)
-	for i := range 128 { // the bytes of negative codes
-		r.MeanCodec.values[uint8(-i)] = -r.MeanCodec.values[i]
-	}
-	r.RootCodec.fill(numeric.TopUnsigned)
+	HalfInverse          T      // 1/(2·span): assembly multiplies by twice the reciprocal of a unit
+	RootNoise, MeanNoise uint32 // of the step's element 0 of a block
 }
 
 // goAdam8 is Kernels.Adam8.
@@ -42,30 +35,48 @@ func (r *Rule8[T]) adam8(shrink T, lo, hi int) {
 	var means, sizes, tile [kernels.Block8]T
 	for b := lo; b < hi; b++ {
 		from, to := b*kernels.Block8, min((b+1)*kernels.Block8, len(r.P))
-		p, m, root, largest := r.P[from:to], r.M[from:to], r.Root[from:to], r.Scales[2*b:][:2]
+		p, m, root, largest := r.P[from:to], r.M[from:to], r.Root[from:to], r.Largest[b]
 		g := r.grads(tile[:], p, from)
-		s, v := means[:len(p)], sizes[:len(p)]
+		s, v, most := means[:len(p)], sizes[:len(p)], T(0)
 		for i, code := range m {
-			s[i] = b1*(largest[0]*r.MeanCodec.values[uint8(code)]) + r1*g[i]
-			v[i] = hypot(b2*(largest[1]*r.RootCodec.values[root[i]]), r2*g[i])
+			size, unit := numeric.DecodeRoot(root[i])
+			s[i] = b1*(T(numeric.DecodeMean(code))*(largest*T(unit))) + r1*g[i]
+			v[i] = hypot(b2*(largest*T(size)), r2*g[i])
 			p[i] -= shrink*p[i] + rate*s[i]/(v[i]+eps)
-		}
-		most := [2]T{}
-		for i, x := range s {
-			if x = T(math.Abs(float64(x))); x > most[0] { // false where x is NaN
-				most[0] = x
-			}
-			if v[i] > most[1] {
-				most[1] = v[i]
+			if v[i] > most { // not where v is NaN
+				most = v[i]
 			}
 		}
-		for k, x := range most {
-			if largest[k] = 0; x >= numeric.Least8 {
-				largest[k] = x
-			}
+		if largest > 0 {
+			most = min(most, largest*numeric.Jump8)
 		}
-		r.MeanCodec.encodeMeans(m, s, largest[0])
-		r.RootCodec.encodeRoots(root, v, largest[1])
+		r.Largest[b] = 0
+		if most >= numeric.Least8 {
+			r.Largest[b] = most
+		}
+		r.encode(m, root, s, v, r.Largest[b])
+	}
+}
+
+// encode sets the codes of a block to those of means s and roots v, whose largest root is most.
+func (r *Rule8[T]) encode(m []int8, root []uint8, s, v []T, most T) {
+	if most == 0 {
+		clear(m)
+		clear(root)
+		return
+	}
+	// The product of both factors is 1/most. A single one would be denormal for a huge most.
+	shrink := T(1)
+	if most > 1 {
+		shrink = 0x1p-8
+	}
+	by, half, noise := 1/(most*shrink), r.HalfInverse, uint32(0)
+	for i, size := range v {
+		code := numeric.EncodeRoot(float32(size*shrink*by), r.RootNoise+noise)
+		_, unit := numeric.DecodeRoot(code)
+		root[i] = code
+		m[i] = numeric.EncodeMean(float32(s[i]*shrink*by*T(2/unit)*half), r.MeanNoise+noise)
+		noise += numeric.DitherElement
 	}
 }
 

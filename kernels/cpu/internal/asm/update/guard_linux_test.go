@@ -37,7 +37,7 @@ func testRules[T asm.Float](t *testing.T, bound float64) {
 					}
 					copy(got[k], want[k])
 				}
-				a := update.Rule[T]{P: got[0], G: got[1], S: got[2], V: got[3], Prepare: n / 2 % 2, Scale: 0.5, Max: 1, Min: -1, Decay: 0.1,
+				a := update.Rule[T]{P: got[0], G: got[1], S: got[2], V: got[3], Prepare: n / 2 % 2, Scale: 0.5, Down: 1, Max: 1, Min: -1, Decay: 0.1,
 					Coef: [8]T{0.1, 0.9, 0.1, 0.9, 0.1, 1, 0.01, 0.01}}
 				if i == 6 { // Lion
 					a.Coef = [8]T{0.1, 0.9, 0.1, 0.9, 0.1, 0.01, 1, T(math.Copysign(0, -1))}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // runLen is the number of elements whose gradients are prepared at once, on the stack.
@@ -26,7 +27,7 @@ func (r *Rule[T]) grads(tile, p []T, lo int) []T {
 	}
 	tile = tile[:len(p)]
 	for i, v := range g {
-		v *= r.Scale
+		v = v * r.Down * r.Scale
 		if v > r.Max {
 			v = r.Max
 		}
@@ -36,6 +37,37 @@ func (r *Rule[T]) grads(tile, p []T, lo int) []T {
 		tile[i] = v + r.Decay*p[i]
 	}
 	return tile
+}
+
+// byType returns the limit for T.
+func byType[T asm.Float](single, double float64) T {
+	var t T
+	if _, ok := any(t).(float32); ok {
+		return T(single)
+	}
+	return T(double)
+}
+
+// mostSquared is numeric.MostSquared.
+func mostSquared[T asm.Float]() T { return byType[T](numeric.MostSquared32, numeric.MostSquared64) }
+
+// finite returns x, or the largest number of its sign if x is infinite. NaN stays NaN.
+func finite[T asm.Float](x T) T {
+	if x-x == 0 {
+		return x
+	}
+	return within(x, byType[T](math.MaxFloat32, math.MaxFloat64))
+}
+
+// within limits the magnitude of x to most; NaN stays NaN.
+func within[T asm.Float](x, most T) T {
+	if x > most {
+		return most
+	}
+	if x < -most {
+		return -most
+	}
+	return x
 }
 
 // goSgd is Kernels.SGD.
@@ -59,7 +91,7 @@ func goMomentum[T asm.Float](r *Rule[T], lo, hi int) {
 		p := r.P[lo:min(hi, lo+runLen)]
 		g, s := r.grads(tile[:], p, lo)[:len(p)], r.S[lo:][:len(p)]
 		for i, x := range p {
-			v := mu*s[i] + g[i]
+			v := finite(mu*s[i] + g[i])
 			s[i] = v
 			p[i] = x - rate*v
 		}
@@ -74,9 +106,9 @@ func goNesterov[T asm.Float](r *Rule[T], lo, hi int) {
 		p := r.P[lo:min(hi, lo+runLen)]
 		g, s := r.grads(tile[:], p, lo)[:len(p)], r.S[lo:][:len(p)]
 		for i, x := range p {
-			v := mu*s[i] + g[i]
+			v := finite(mu*s[i] + g[i])
 			s[i] = v
-			p[i] = x - rate*(mu*v+g[i])
+			p[i] = x - rate*finite(mu*v+g[i])
 		}
 	}
 }
@@ -84,12 +116,13 @@ func goNesterov[T asm.Float](r *Rule[T], lo, hi int) {
 // goRmsProp is Kernels.RMSProp.
 func goRmsProp[T asm.Float](r *Rule[T], lo, hi int) {
 	rate, rho, rest, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3]
+	most := mostSquared[T]()
 	var tile [runLen]T
 	for ; lo < hi; lo += runLen {
 		p := r.P[lo:min(hi, lo+runLen)]
 		g, s := r.grads(tile[:], p, lo)[:len(p)], r.S[lo:][:len(p)]
 		for i, x := range p {
-			d := g[i]
+			d := within(g[i], most)
 			v := rho*s[i] + rest*d*d
 			s[i] = v
 			p[i] = x - rate*d/(T(math.Sqrt(float64(v)))+eps)
@@ -98,13 +131,13 @@ func goRmsProp[T asm.Float](r *Rule[T], lo, hi int) {
 }
 
 // goAdam is Kernels.Adam.
-func goAdam[T asm.Float](r *Rule[T], lo, hi int) { r.adam(0, lo, hi) }
+func goAdam[T asm.Float](r *Rule[T], lo, hi int) { r.adam(0, mostSquared[T](), lo, hi) }
 
 // goAdamW is Kernels.AdamW.
-func goAdamW[T asm.Float](r *Rule[T], lo, hi int) { r.adam(r.Coef[7], lo, hi) }
+func goAdamW[T asm.Float](r *Rule[T], lo, hi int) { r.adam(r.Coef[7], mostSquared[T](), lo, hi) }
 
-// adam updates elements lo..hi-1. shrink is the factor of weight decay.
-func (r *Rule[T]) adam(shrink T, lo, hi int) {
+// adam updates elements lo..hi-1. shrink is the factor of weight decay, most the limit of gradients.
+func (r *Rule[T]) adam(shrink, most T, lo, hi int) {
 	rate, b1, r1, b2, r2, inv, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3], r.Coef[4], r.Coef[5], r.Coef[6]
 	var tile [runLen]T
 	for ; lo < hi; lo += runLen {
@@ -112,7 +145,7 @@ func (r *Rule[T]) adam(shrink T, lo, hi int) {
 		g := r.grads(tile[:], p, lo)[:len(p)]
 		s0, s1 := r.S[lo:][:len(p)], r.V[lo:][:len(p)]
 		for i, x := range p {
-			d := g[i]
+			d := within(g[i], most)
 			m := b1*s0[i] + r1*d
 			v := b2*s1[i] + r2*d*d
 			s0[i], s1[i] = m, v

@@ -17,9 +17,10 @@ type Rule[T asm.Float] struct {
 	S, V    []T // states: momentum or mean, and mean of squares; nil where the rule has none
 	Prepare int // 1: prepare gradients, 0: use them as they are
 
-	// A prepared gradient is clip(Scale·g, Min, Max) + Decay·p.
-	Scale, Max, Min, Decay T
-	Coef                   [8]T // coefficients: see the rule's function
+	// A prepared gradient is clip(Scale·(Down·g), Min, Max) + Decay·p. Down keeps Scale a normal
+	// number if their product is not.
+	Scale, Max, Min, Decay, Down T
+	Coef                         [8]T // coefficients: see the rule's function
 }
 
 // Kernels are the functions of a level for one type. Each updates elements lo..hi-1. In the
