@@ -76,10 +76,15 @@ type Machine struct {
 	controls controls
 	status   status
 
-	inputs    []input
-	outputs   []output
-	gradients []gradient
-	reads     []frontend.Read
+	inputs      []input
+	outputs     []output
+	gradients   []gradient
+	reads       []frontend.Read
+	assignments []assignment
+
+	graph *gorgonia.ExprGraph
+	nodes map[*gorgonia.Node]bool // of the graph, when the machine was made
+	opt   Options
 }
 
 var _ gorgonia.VM = (*Machine)(nil)
@@ -94,27 +99,26 @@ func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	if err := opt.check(g); err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
-	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Eval: opt.Eval}
-	cfg.Model = frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: make(map[*gorgonia.Node]bool)}
-	for _, n := range opt.Bind {
-		cfg.Accumulate[n] = true
-	}
 	frontend.CloneShapes(g)
-	p, links, err := compile.CompileMachine(context.Background(), cfg)
-	if err != nil {
-		return nil, fmt.Errorf("new machine: %w", err)
+	m = &Machine{graph: g, opt: opt, nodes: make(map[*gorgonia.Node]bool)}
+	for _, n := range g.AllNodes() {
+		m.nodes[n] = true
 	}
-	m = new(Machine)
-	if err := m.open(p, links, cfg.Homes, opt); err != nil {
+	if err := m.open(frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: opt.sums(g)}); err != nil {
 		return nil, errors.Join(fmt.Errorf("new machine: %w", err), m.Close())
 	}
 	return m, nil
 }
 
-// open allocates and binds everything on the device. After an error, Close releases what it has
-// made so far.
-func (m *Machine) open(p *ir.Program, links *frontend.Links, homes *ir.Homes, opt Options) (err error) {
-	dev := opt.Device
+// open compiles a model of the machine's graph, and allocates and binds everything on the device.
+// After an error, Close releases what it has made so far.
+func (m *Machine) open(model frontend.Model) error {
+	opt, dev := &m.opt, m.opt.Device
+	homes := new(ir.Homes)
+	p, links, err := compile.CompileMachine(context.Background(), compile.Config{Model: model, Homes: homes, Device: dev, Eval: opt.Eval})
+	if err != nil {
+		return err
+	}
 	if err := m.memory.place(p, homes); err != nil {
 		return err
 	}
@@ -140,11 +144,12 @@ func (m *Machine) open(p *ir.Program, links *frontend.Links, homes *ir.Homes, op
 	if err := m.memory.writeConstants(p); err != nil {
 		return err
 	}
-	return m.share(links, dev.Unified())
+	return m.share(links, dev.Unified(), len(model.Only) == 0)
 }
 
-// share makes the values that the graph and the arena share.
-func (m *Machine) share(links *frontend.Links, unified bool) (err error) {
+// share makes the values that the graph and the arena share. Where move is set, they include the
+// values of inputs that have a gradient, or are assigned.
+func (m *Machine) share(links *frontend.Links, unified, move bool) (err error) {
 	m.reads = links.Reads
 	if m.gradients, err = openGradients(links.Grads, &m.memory, unified); err != nil {
 		return err
@@ -152,8 +157,11 @@ func (m *Machine) share(links *frontend.Links, unified bool) (err error) {
 	if m.outputs, err = openOutputs(links, &m.memory, unified); err != nil {
 		return err
 	}
-	m.inputs, err = openInputs(links.Inputs, &m.memory, unified)
-	return err
+	if m.inputs, err = openInputs(links, &m.memory, unified, move); err != nil {
+		return err
+	}
+	m.assignments = assignmentsOf(links.Sets, m.inputs)
+	return nil
 }
 
 // RunAll runs the whole graph once and waits for the end of the run. It needs no Reset before the
@@ -219,7 +227,10 @@ func (m *Machine) publish() error {
 			return err
 		}
 	}
-	return copyReads(m.reads, m.outputs)
+	if err := copyReads(m.reads, m.outputs); err != nil {
+		return err
+	}
+	return m.assign()
 }
 
 // Reset does nothing, since each RunAll starts anew. It is a method of gorgonia.VM.
