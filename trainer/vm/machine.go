@@ -81,6 +81,7 @@ type Machine struct {
 	gradients   []gradient
 	reads       []frontend.Read
 	assignments []assignment
+	ranges      []frontend.Range
 
 	graph *gorgonia.ExprGraph
 	nodes map[*gorgonia.Node]bool // of the graph, when the machine was made
@@ -150,7 +151,7 @@ func (m *Machine) open(model frontend.Model) error {
 // share makes the values that the graph and the arena share. Where move is set, they include the
 // values of inputs that have a gradient, or are assigned.
 func (m *Machine) share(links *frontend.Links, unified, move bool) (err error) {
-	m.reads = links.Reads
+	m.reads, m.ranges = links.Reads, links.Ranges
 	if m.gradients, err = openGradients(links.Grads, &m.memory, unified); err != nil {
 		return err
 	}
@@ -195,6 +196,12 @@ func (m *Machine) RunAll() (err error) {
 
 // run copies the graph's values to the arena and runs the program on them.
 func (m *Machine) run() error {
+	for _, r := range m.ranges {
+		if r.Changed() {
+			return fmt.Errorf("node %q: gorgonia.UnsafeLet has changed its range, which is compiled into the program: "+
+				"make a new machine, or select rows with gorgonia.ByIndices: %w", r.Node.Name(), ErrModel)
+		}
+	}
 	if err := loadInputs(m.inputs); err != nil {
 		return err
 	}

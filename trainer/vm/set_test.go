@@ -187,3 +187,25 @@ func TestLetAndSetRefuseNodesThatAreNotTheirs(t *testing.T) {
 		_, err = m.ValueOf(x)
 	}
 }
+
+// A tape machine executes the new range.
+func TestARangeThatUnsafeLetChangesIsRefusedByName(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newBuilder(t, tensor.Float64, 1)
+		x := d.in("x", 4)
+		let(t, x, vector(1, 2, 3, 4))
+		part := d.must(gorgonia.Slice(x, gorgonia.S(0, 2)))
+		gorgonia.WithName("part")(part)
+		root := d.must(gorgonia.Neg(part))
+		machine := newMachine(t, dev, d.g, vm.Options{})
+		mustRun(t, machine)
+		if err := gorgonia.UnsafeLet(part, gorgonia.S(1, 3)); err != nil {
+			t.Fatal(err)
+		}
+		if err := machine.RunAll(); !errors.Is(err, vm.ErrModel) || !strings.Contains(err.Error(), "part") {
+			t.Errorf("got %v, want ErrModel about part", err)
+		}
+		mustRun(t, newMachine(t, dev, d.g, vm.Options{}))
+		wantValue(t, "root of a new machine", root.Value(), -2, -3)
+	})
+}

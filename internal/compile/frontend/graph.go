@@ -144,6 +144,12 @@ func (g *Graph) Forward() (*Forward, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range g.Model.Graph.AllNodes() {
+		if isSet(n) {
+			return nil, fmt.Errorf("%q: a model assigns nothing but parameters, by its optimizer: "+
+				"remove gorgonia.Set, or run the graph with package vm: %w", n.Name(), kernels.ErrUnsupported)
+		}
+	}
 	if err := g.lower(roots); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -170,5 +171,16 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 	}
 	if got := homes(b, ir.Parameters); !slices.Equal(got, []string{"same", "same#2"}) || len(links.Inputs) != 2 {
 		t.Errorf("parameters %v and %d inputs, want one for each node", got, len(links.Inputs))
+	}
+}
+
+func TestAModelThatAssignsIsRefused(t *testing.T) {
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	w := d.In(3)
+	loss := d.Must(gorgonia.Sum(d.Must(gorgonia.Square(w))))
+	gorgonia.Set(w, d.Must(gorgonia.Neg(w)))
+	_, err := New(ir.NewBuilder(&ir.Program{}, &ir.Homes{}), Model{Graph: d.Graph, Loss: loss}, Options{Training: true}).Forward()
+	if !errors.Is(err, kernels.ErrUnsupported) || !strings.Contains(err.Error(), w.Name()) {
+		t.Errorf("got %v, want ErrUnsupported about %s", err, w.Name())
 	}
 }

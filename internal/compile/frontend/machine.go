@@ -22,6 +22,32 @@ type Links struct {
 	Grads   []Link // inputs that have a gradient, which lies in Gradients
 	Reads   []Read // targets of gorgonia.Read
 	Sets    []Set  // assignments of gorgonia.Set, in the order of the graph
+	Ranges  []Range
+}
+
+// Range is a node of a slice, and the range that the program was compiled for.
+type Range struct {
+	Node             *gorgonia.Node
+	start, end, step int
+}
+
+// rangeOf returns the present range of a node; ok is false for nodes that are no slice, and for the
+// slice of a whole axis.
+func rangeOf(n *gorgonia.Node) (r Range, ok bool) {
+	if n.Op() == nil {
+		return r, false
+	}
+	s, _ := sliceOf(n.Op())
+	if s == nil {
+		return r, false
+	}
+	return Range{n, s.Start(), s.End(), s.Step()}, true
+}
+
+// Changed reports whether the range of the node has changed since, as gorgonia.UnsafeLet changes it.
+func (r Range) Changed() bool {
+	now, ok := rangeOf(r.Node)
+	return !ok || now != r
 }
 
 // Link is a node and the home of its value, or of its gradient.
@@ -196,6 +222,14 @@ func (m *MachineGraph) Links() *Links {
 	for _, r := range m.nodes.reads {
 		into, _ := readTarget(r)
 		links.Reads = append(links.Reads, Read{Into: into, Output: slices.Index(m.nodes.outputs, children(r)[0])})
+	}
+	for _, n := range BaseGraph(g.Model.Graph).AllNodes() {
+		if _, ok := g.values[n]; !ok {
+			continue
+		}
+		if r, ok := rangeOf(n); ok {
+			links.Ranges = append(links.Ranges, r)
+		}
 	}
 	for _, s := range m.nodes.sets {
 		in := children(s)

@@ -96,7 +96,7 @@ func (u *userNodes) statements(results map[*gorgonia.Node]bool) error {
 			u.reads = append(u.reads, n)
 			results[children(n)[0]] = true
 		}
-		if !isOp(n, setOp) {
+		if !isSet(n) {
 			continue
 		}
 		to, from := children(n)[0], children(n)[1]
@@ -114,8 +114,8 @@ func (u *userNodes) statements(results map[*gorgonia.Node]bool) error {
 	return nil
 }
 
-// setOp is the key of the op of gorgonia.Set. Its operands are the node to assign and the value.
-const setOp = "gorgonia.letOp"
+// isSet reports whether n is a gorgonia.Set. Its operands are the node to assign and the value.
+func isSet(n *gorgonia.Node) bool { return n.Type() == nil && isOp(n, "gorgonia.letOp") }
 
 // want collects the gradients that the user needs. Those of an input are those of the loss that it
 // belongs to, if that loss is a node of the graph, or if the input's gradient node is. In a subgraph
