@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
