@@ -30,7 +30,6 @@ func fallbacks() (differentiable, others []recipe) {
 		{"upsampling", func(d *graphtest.Draft) *gorgonia.Node {
 			return d.Must(gorgonia.Upsample2D(d.In(d.Dim(), d.Dim(), d.Wide(), d.Wide()), 2))
 		}, host},
-		{"sparsemax", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.Sparsemax(d.In(d.Wide(), d.Wide()))) }, host},
 		{"the smaller", func(d *graphtest.Draft) *gorgonia.Node {
 			n := d.Wide()
 			return d.Must(gorgonia.MinBetween(d.In(n), d.In(n)))
@@ -115,7 +114,7 @@ func fallbackGradients(r *reading, w *gorgonia.Node) (in []kernels.Value, grads 
 		if !ok {
 			continue
 		}
-		if i.Mark != fallbackMark {
+		if i.Mark != ir.FallbackMark {
 			return nil, nil, fmt.Errorf("%s is marked %q", f.name, i.Mark)
 		}
 		grads, err = r.HostGrad(kernels.Node{Op: i.Op, Attrs: i.Attrs, In: i.In, Out: i.Out}, []kernels.Value{r.values[w]})
