@@ -158,7 +158,7 @@ func lowerBatchNorm(r *reader, n *gorgonia.Node) (*rule, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T has no Stats: %w", n.Op(), errVersion)
 	}
-	fixed := !training || !r.Training || r.frozen(n.Name())
+	fixed := !training && !r.Machine || !r.Training || r.frozen(n.Name()) // a machine sets the mode itself
 	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
 		gamma, beta := r.channelConst(v[0], 1), r.channelConst(v[0], 0)
 		if len(v) == 3 { // matchAffineBatchNorm has added γ and β
