@@ -30,7 +30,10 @@ func lossTableOf(all gorgonia.Nodes) (*lossTable, error) {
 	l := &lossTable{of: make(map[*gorgonia.Node]*gorgonia.Node), readers: readersOf(all), turn: make(map[*gorgonia.Node]int)}
 	var differentiated gorgonia.Nodes
 	for _, n := range all {
-		if n.Deriv() != nil {
+		if loss, input := gradOperands(n); input != nil && input.Deriv() == n {
+			l.of[input] = loss
+		}
+		if loss, _ := gradOperands(n.Deriv()); loss == nil && n.Deriv() != nil {
 			differentiated = append(differentiated, n)
 		}
 		for i, x := range n.DerivOf() {
@@ -48,8 +51,16 @@ func lossTableOf(all gorgonia.Nodes) (*lossTable, error) {
 			l.nodes = append(l.nodes, n)
 		}
 	}
-	slices.Reverse(l.nodes)
-	return l, l.check()
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	for _, n := range all {
+		if loss, _ := gradOperands(n); loss != nil && !slices.Contains(l.nodes, loss) {
+			l.nodes = append(l.nodes, loss)
+		}
+	}
+	slices.SortStableFunc(l.nodes, func(a, b *gorgonia.Node) int { return cmp.Compare(a.ID(), b.ID()) })
+	return l, nil
 }
 
 // check returns an error for a loss whose gradients do not begin with 1: the backward pass here does.
@@ -68,11 +79,11 @@ func isOne(n *gorgonia.Node) bool {
 }
 
 // readersOf returns the nodes that read each node. Statements, gorgonia.Read and gorgonia.Set, do
-// not count.
+// not count, nor do gradients that Grad made.
 func readersOf(nodes gorgonia.Nodes) map[*gorgonia.Node]gorgonia.Nodes {
 	readers := make(map[*gorgonia.Node]gorgonia.Nodes)
 	for _, n := range nodes {
-		if n.Type() == nil {
+		if loss, _ := gradOperands(n); n.Type() == nil || loss != nil {
 			continue
 		}
 		for _, x := range children(n) {
@@ -191,11 +202,14 @@ func (l *lossTable) madeFrom(n *gorgonia.Node) map[*gorgonia.Node]bool {
 	return made
 }
 
-// second returns the loss and the input whose gradient n is, if a later call of gorgonia.Grad
-// returned n for an input that belongs to an earlier loss; nil for other nodes. n itself may lack
-// terms: Gorgonia adds up only those of the first call.
+// second returns the loss and the input whose gradient n is, if a later call of gorgonia.Grad, or of
+// Grad, returned n for an input that belongs to an earlier loss; nil for other nodes. A node of
+// Gorgonia's may itself lack terms: Gorgonia adds up only those of the first call.
 func (l *lossTable) second(n *gorgonia.Node) (loss, input *gorgonia.Node, err error) {
-	if !isBackward(n) || len(n.DerivOf()) > 0 || len(l.readers[n]) > 0 {
+	if loss, input := gradOperands(n); loss != nil && input.Deriv() != n {
+		return loss, input, nil
+	}
+	if !isBackward(n) || len(n.DerivOf()) > 0 || slices.ContainsFunc(l.readers[n], isBackward) {
 		return nil, nil, nil
 	}
 	for d := range l.madeFrom(n) {

@@ -57,6 +57,7 @@ func lowerings() map[string]lowering {
 var refused = map[string]string{
 	"*gorgonia.avgPoolOp": "Gorgonia's average pooling divides by the width of its input: " +
 		"use AvgPool of package layers, or GlobalAveragePool2D",
+	"*frontend.gradOp":          "a gradient of vm.Grad has a value in a machine of package vm only",
 	"*gorgonia.avgPoolDiffOp":   "Gorgonia's gradient of average pooling is wrong",
 	"*gorgonia.sparsemaxDiffOp": "Gorgonia's gradient of sparsemax is wrong: read the gradient of an input",
 	"*gorgonia.ctcLossDiffOp":   "Gorgonia's gradient of a CTC loss is wrong: read the gradient of an input",

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -121,11 +122,16 @@ func isSet(n *gorgonia.Node) bool { return n.Type() == nil && isOp(n, "gorgonia.
 // belongs to, if that loss is a node of the graph, or if the input's gradient node is. In a subgraph
 // without either, they are those of the first loss in it that depends on the input.
 func (u *userNodes) want(g *Graph, base *gorgonia.ExprGraph) error {
-	var inSub gorgonia.Nodes // losses
+	var inSub gorgonia.Nodes                                    // losses
+	reaches := make(map[*gorgonia.Node]map[*gorgonia.Node]bool) // what these are computed from
 	for _, n := range u.losses.nodes {
-		if u.has[n] {
-			inSub = append(inSub, n)
+		if u.has[n] && base != g.Model.Graph {
+			inSub, reaches[n] = append(inSub, n), operandsOf(n)
 		}
+	}
+	only := make(map[*gorgonia.Node]bool) // what g.Only is computed from
+	for _, n := range g.Only {
+		maps.Copy(only, operandsOf(n))
 	}
 	for _, n := range base.AllNodes() {
 		loss := u.losses.of[n]
@@ -135,47 +141,54 @@ func (u *userNodes) want(g *Graph, base *gorgonia.ExprGraph) error {
 		w := wantedGrad{loss: loss, input: n, deriv: n.Deriv(), home: len(g.Only) == 0}
 		switch {
 		case !w.home:
-			if slices.ContainsFunc(g.Only, func(o *gorgonia.Node) bool { return dependsOn(o, w.deriv) }) {
+			if only[w.deriv] {
 				u.wanted = append(u.wanted, w)
 			}
 		case u.has[n] && u.has[loss], u.has[w.deriv] && Computed(w.deriv):
 			u.wanted = append(u.wanted, w)
 		case u.has[n] && (len(g.Accumulate) == 0 || g.Accumulate[n]):
-			if i := slices.IndexFunc(inSub, func(l *gorgonia.Node) bool { return dependsOn(l, n) }); i >= 0 {
+			if i := slices.IndexFunc(inSub, func(l *gorgonia.Node) bool { return reaches[l][n] }); i >= 0 {
 				w.loss, w.optional = inSub[i], true
 				u.wanted = append(u.wanted, w)
 			}
 		}
 	}
-	for _, n := range u.outputs {
-		loss, input, err := u.losses.second(n)
-		if err != nil {
-			return err
+	return u.wantSecond()
+}
+
+// wantSecond collects the gradients of further losses by inputs that belong to an earlier one, where
+// an output is computed from them.
+func (u *userNodes) wantSecond() error {
+	seen := make(map[*gorgonia.Node]bool)
+	of := make(map[*gorgonia.Node]*gorgonia.Node) // inputs by gradient node
+	for _, w := range u.wanted {
+		of[w.deriv] = w.input
+	}
+	for stack := slices.Clone(u.outputs); len(stack) > 0; {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if seen[n] {
+			continue
 		}
-		if loss != nil {
+		seen[n] = true
+		if w := of[n]; w != nil { // it gets its value, and is not computed from others
+			if !w.Shape().Eq(n.Shape()) {
+				return fmt.Errorf("the node that Gorgonia made for the gradient of %q has shape %v, not %v: use vm.Grad: %w",
+					w.Name(), n.Shape(), w.Shape(), ErrLosses)
+			}
+			continue
+		}
+		loss, input, err := u.losses.second(n)
+		switch {
+		case err != nil:
+			return err
+		case loss != nil:
 			u.wanted = append(u.wanted, wantedGrad{loss: loss, input: input, deriv: n})
+		default:
+			stack = append(stack, children(n)...)
 		}
 	}
 	return nil
-}
-
-// dependsOn reports whether n is computed from input.
-func dependsOn(n, input *gorgonia.Node) bool {
-	seen := map[*gorgonia.Node]bool{n: true}
-	for stack := (gorgonia.Nodes{n}); len(stack) > 0; {
-		x := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if x == input {
-			return true
-		}
-		for _, c := range children(x) {
-			if !seen[c] {
-				seen[c] = true
-				stack = append(stack, c)
-			}
-		}
-	}
-	return false
 }
 
 // isRoot reports whether the user made n, n is computed, and no other node reads it.
@@ -211,11 +224,11 @@ func (u *userNodes) fromGradients() map[*gorgonia.Node]bool {
 }
 
 // ownsDeriv reports whether the node that Gorgonia made for n's gradient can hold it: the node is
-// computed, and is the gradient of no other input. Where the gradient is added to a sum, the
+// computed, has n's shape, and is the gradient of no other input. Where the gradient is added to a sum, the
 // program must not read the node either: it expects the gradient alone.
 func (u *userNodes) ownsDeriv(n *gorgonia.Node, sum bool) bool {
 	d := n.Deriv()
-	if !Computed(d) || sum && slices.Contains(u.outputs, d) {
+	if !Computed(d) || !d.Shape().Eq(n.Shape()) || sum && slices.Contains(u.outputs, d) {
 		return false
 	}
 	return !slices.ContainsFunc(u.wanted, func(w wantedGrad) bool { return w.input != n && w.deriv == d })
