@@ -23,15 +23,16 @@ import (
 //	m := gorgonia.NewTapeMachine(g,           | m, err := vm.New(g, vm.Options{
 //		gorgonia.BindDualValues(weights...))  |     Device: device, Bind: weights})
 //
-// Let, Read, Value, Grad, NodesToValueGrads, Gorgonia's solvers and gob of values work as with a
-// tape machine.
+// Let, Set, Read, Value, Grad, NodesToValueGrads, Gorgonia's solvers and gob of values work as with a
+// tape machine. The graph may be a subgraph, as SubgraphRoots and ExactSubgraphRoots make it.
 //
 // Inputs, that is nodes without an op:
 //
 //   - Each run reads the value of an input anew: a tensor can be bound once and rewritten between
 //     runs. It may be a view of any strides.
-//   - New moves the value of an input that has a gradient into the arena, where solvers change it
-//     and kernels read it. Use the node's Value from then on, not the tensor that you bound before.
+//   - New moves the value of an input that has a gradient, or that gorgonia.Set assigns, into the
+//     arena, where solvers change it and kernels read it. Use the node's Value from then on, not the
+//     tensor that you bound before.
 //   - Any other value that is bound to an input is copied by each run.
 //   - gorgonia.UnbindAll removes the values of nodes. The next run binds those in the arena again.
 //     Bind new tensors to the other inputs: Gorgonia has emptied the old ones.
@@ -39,10 +40,12 @@ import (
 // Outputs:
 //
 //   - A run leaves values at the roots of the graph, at what gorgonia.Read reads, at Options.Keep,
-//     and at the gradients of inputs. Other nodes get no value.
+//     and at the gradients of inputs. The value of any other node is computed on demand, by ValueOf.
 //   - A value is the same tensor in every run, and the next run overwrites it. Clone what you need
 //     for longer.
 //   - A value that is not finite is no error, as with a tape machine.
+//   - At its end a run executes each gorgonia.Set of the graph: the input gets the value that the
+//     other node had in this run. A tape machine ignores them.
 //
 // Gradients:
 //
@@ -52,6 +55,11 @@ import (
 //     Node.Grad and the value of Node.Deriv are both that sum.
 //   - If the graph computes with a gradient node, or gorgonia.Read reads one, its value is the
 //     gradient of this run alone.
+//   - Several losses may be differentiated in one graph. An input has the gradient of the first of
+//     them, as with a tape machine: gorgonia.Grad differentiates a node once. [Grad] returns nodes
+//     with the gradients of every loss, and the machine of a loss's SubgraphRoots has the gradients
+//     of that loss. Such a machine also gives inputs that belong to other losses a gradient, unless
+//     Options.Bind lists others.
 //
 // Each run is a step of its own:
 //

@@ -3,6 +3,7 @@ package vm_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -231,6 +232,85 @@ func TestAGANOfTwoLossesTrainsLikeTwoGraphs(t *testing.T) {
 		let(t, wdG, wdD.Value())
 		if want := steps(wgG, wdD, machineG, machineD); !allNear(got, want, 1e-12) { // float64, sums in another order
 			t.Errorf("got %v, two graphs have %v", got, want)
+		}
+	})
+}
+
+// autoencoders are two layers, each of which learns to restore its input from its output. A machine
+// trains each layer by its own cost, one layer after the other.
+type autoencoders struct {
+	*builder
+	x       *gorgonia.Node
+	weights [2]gorgonia.Nodes
+	outputs [2]gorgonia.Nodes // gradients, then the cost
+}
+
+func newAutoencoders(t testing.TB, seed uint64) *autoencoders {
+	a := &autoencoders{builder: newBuilder(t, tensor.Float64, seed)}
+	a.x = a.in("x", 5, 6)
+	in := a.x
+	for i, size := range []int{4, 3} {
+		wide := in.Shape()[1]
+		code, decode := a.param(fmt.Sprintf("code%d", i), wide, size), a.param(fmt.Sprintf("decode%d", i), size, wide)
+		hidden := a.must(gorgonia.Sigmoid(a.must(gorgonia.Mul(in, code))))
+		restored := a.must(gorgonia.Tanh(a.must(gorgonia.Mul(hidden, decode))))
+		cost := a.must(gorgonia.Mean(a.must(gorgonia.Square(a.must(gorgonia.Sub(restored, in))))))
+		grads, err := gorgonia.Grad(cost, code, decode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.weights[i], a.outputs[i] = gorgonia.Nodes{code, decode}, append(grads, cost)
+		in = hidden
+	}
+	return a
+}
+
+// train returns costs and weights after each of 20 steps, first of one layer, then of the other.
+func (a *autoencoders) train(machineOf func(outputs gorgonia.Nodes) gorgonia.VM) (seen [][]float64) {
+	data := rand.New(rand.NewPCG(a.seed, 2))
+	solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.5))
+	var machines []gorgonia.VM
+	for _, outputs := range a.outputs {
+		machines = append(machines, machineOf(outputs))
+	}
+	for step := range 20 {
+		layer := step / 10
+		let(a.t, a.x, randomTensor(data, a.dt, 5, 6))
+		mustRun(a.t, machines[layer])
+		if err := solver.Step(gorgonia.NodesToValueGrads(a.weights[layer])); err != nil {
+			a.t.Fatal(err)
+		}
+		machines[layer].Reset()
+		now := elements(a.outputs[layer][2].Value())
+		for _, w := range append(slices.Clone(a.weights[0]), a.weights[1]...) {
+			now = append(now, elements(w.Value())...)
+		}
+		seen = append(seen, now)
+	}
+	return seen
+}
+
+func TestLayersThatAreTrainedOneByOneLearnAsWithCompiledFunctions(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		seed := random(t).Uint64()
+		ref := newAutoencoders(t, seed)
+		want := ref.train(func(outputs gorgonia.Nodes) gorgonia.VM {
+			prog, locations, err := gorgonia.CompileFunction(ref.g, gorgonia.Nodes{ref.x}, outputs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tape := gorgonia.NewTapeMachine(ref.g, gorgonia.WithPrecompiled(prog, locations))
+			t.Cleanup(func() { tape.Close() })
+			return tape
+		})
+		a := newAutoencoders(t, seed)
+		got := a.train(func(outputs gorgonia.Nodes) gorgonia.VM {
+			return newMachine(t, dev, a.g.ExactSubgraphRoots(outputs...), vm.Options{})
+		})
+		for i := range want {
+			if !allNear(got[i], want[i], 1e-11) { // float64: rounding that adds up over 20 steps
+				t.Fatalf("step %d: got %v, the tape machines have %v", i, got[i], want[i])
+			}
 		}
 	})
 }

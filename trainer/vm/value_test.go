@@ -150,7 +150,7 @@ func TestTheRootsOfASubgraphHaveValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		var readA, readLoss gorgonia.Value
-		gorgonia.Read(a, &readA)
+		statement := gorgonia.Read(a, &readA)
 		gorgonia.Read(loss, &readLoss)
 		mustRun(t, newMachine(t, dev, d.g.SubgraphRoots(a, b), vm.Options{})) // needs no value of other
 		wantValue(t, "a", a.Value(), 1, 4)
@@ -168,5 +168,8 @@ func TestTheRootsOfASubgraphHaveValues(t *testing.T) {
 		if v, _ := other.Grad(); v != nil || readA != nil {
 			t.Errorf("an exact subgraph of one gradient has another one, %v, or reads %v", v, readA)
 		}
+		mustRun(t, newMachine(t, dev, d.g.ExactSubgraphRoots(grads[1], statement), vm.Options{})) // as CompileFunction does
+		wantValue(t, "the other gradient", gradOf(t, other), -1, -4)
+		wantValue(t, "read by an exact subgraph", readA, 1, 4)
 	})
 }
