@@ -33,6 +33,13 @@ func TestNewReportsWhatAMachineCannotRun(t *testing.T) {
 			}
 			return d.g, vm.Options{Device: dev}
 		}, []string{"norm", "gradients of gradients"}},
+		{"a gradient of a gradient of vm.Grad", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
+			x := d.param("x", 3)
+			norm := d.must(gorgonia.Sum(d.must(gorgonia.Square(mustGrad(d.t, d.must(gorgonia.Sum(d.must(gorgonia.Exp(x)))), x)[0]))))
+			gorgonia.WithName("norm")(norm)
+			mustGrad(d.t, norm, x)
+			return d.g, vm.Options{Device: dev}
+		}, []string{`"norm" is computed from gradients`}},
 		{"bind of a computed node with a gradient", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
 			x := d.param("x", 3)
 			y := d.must(gorgonia.Exp(x))

@@ -149,6 +149,8 @@ func TestTheRootsOfASubgraphHaveValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		mustRun(t, newMachine(t, dev, d.g.SubgraphRoots(a, b), vm.Options{}))
+		wantValue(t, "a root that another root reads", a.Value(), 1, 4)
 		var readA, readLoss gorgonia.Value
 		statement := gorgonia.Read(a, &readA)
 		gorgonia.Read(loss, &readLoss)
