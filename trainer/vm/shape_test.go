@@ -29,6 +29,7 @@ func TestValuesHaveTheTypesAndShapesOfTheTapeMachine(t *testing.T) {
 		add("scalar ⊙ vector")(gorgonia.HadamardProd(a, v))
 		add("scalar ⊙ (1)")(gorgonia.HadamardProd(a, one))
 		add("comparison of scalars")(gorgonia.Gt(a, d.must(gorgonia.Exp(a)), true))
+		add("comparison of vectors")(gorgonia.Gt(v, d.must(gorgonia.Exp(v)), false))
 		add("sum")(gorgonia.Sum(m))
 		add("sum of (1)")(gorgonia.Sum(one))
 		add("sum along 0")(gorgonia.Sum(m, 0))
@@ -86,10 +87,14 @@ func TestValuesHaveTheTypesAndShapesOfTheTapeMachine(t *testing.T) {
 				for _, n := range ns {
 					opt.Keep = append(opt.Keep, n)
 				}
-				mustRun(t, newMachine(t, target.open(t), d.g, opt))
+				machine := newMachine(t, target.open(t), d.g, opt)
+				mustRun(t, machine)
 				for name, n := range ns {
 					if got := describe(n.Value()); got != want[name] {
 						t.Errorf("%s: %s is %s, on a tape machine %s", target.name, name, got, want[name])
+					}
+					if got := describe(valueOf(t, machine, n)); got != want[name] {
+						t.Errorf("%s: ValueOf %s is %s, on a tape machine %s", target.name, name, got, want[name])
 					}
 				}
 			}

@@ -14,7 +14,8 @@ const hostMark = "Go code on the host, which allocates"
 // of a kernels.Host instruction, for ops without a kernel that Gorgonia's own code computes wrongly.
 // It keeps no state.
 type hostFunc struct {
-	name string // in plans
+	node string // its name
+	name string // of the function, in plans
 	in   []kernels.Spec
 	out  kernels.Spec
 	run  func(in [][]float64, out []float64) error // out is zero
@@ -48,7 +49,7 @@ func (f *hostFunc) Run(in, out [][]byte) error {
 	}
 	y := make([]float64, f.out.Shape.Elems())
 	if err := f.run(xs, y); err != nil {
-		return fmt.Errorf("%s: %w", f.name, err)
+		return fmt.Errorf("node %q: %s: %w", f.node, f.name, err)
 	}
 	kernels.Store(out[0], f.out.Type, y)
 	return nil

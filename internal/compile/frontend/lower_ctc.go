@@ -51,12 +51,12 @@ func lowerCTC(r *reader, n *gorgonia.Node) (*rule, error) {
 	if c.steps, c.samples, c.labels = logProbs[0], logProbs[1], logProbs[2]; len(targets) == 2 {
 		c.width = targets[1]
 	}
-	back := &hostFunc{name: "gradient of the CTC loss", in: append([]kernels.Spec{{Type: t}}, specs...), out: specs[0],
+	back := &hostFunc{node: n.Name(), name: "gradient of the CTC loss", in: append([]kernels.Spec{{Type: t}}, specs...), out: specs[0],
 		run: func(in [][]float64, dx []float64) error {
 			_, err := c.run(in[1:], dx, in[0][0])
 			return err
 		}}
-	f := &hostFunc{name: "CTC loss", in: specs, out: kernels.Spec{Type: t},
+	f := &hostFunc{node: n.Name(), name: "CTC loss", in: specs, out: kernels.Spec{Type: t},
 		run: func(in [][]float64, out []float64) (err error) {
 			out[0], err = c.run(in, nil, 0)
 			return err

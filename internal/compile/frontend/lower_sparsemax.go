@@ -34,7 +34,7 @@ func lowerSparsemax(r *reader, n *gorgonia.Node) (*rule, error) {
 		return nil, fmt.Errorf("sparsemax along axis %d of %v %v: %w", axis, t, shape, kernels.ErrShape)
 	}
 	spec := kernels.Spec{Type: t, Shape: shape}
-	f := &hostFunc{name: "sparsemax", in: []kernels.Spec{spec}, out: spec,
+	f := &hostFunc{node: n.Name(), name: "sparsemax", in: []kernels.Spec{spec}, out: spec,
 		run: func(in [][]float64, out []float64) error {
 			sparsemax(out, in[0], shape, axis)
 			return nil
