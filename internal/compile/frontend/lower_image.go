@@ -25,10 +25,10 @@ func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
 	return lowerDirect(r, n)
 }
 
-// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H, W]
-// and w is [O, C, KH, KW]:
+// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H,
+// W] and w is [O, C, KH, KW]:
 //
-//	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), reshape [O, C·KH·KW] w)ᵀ))
+//	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), (reshape [O, C·KH·KW] w)ᵀ)))
 //
 // An im2col in any other place falls back.
 func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {

@@ -56,8 +56,8 @@ type Link struct {
 	Spec       kernels.Spec
 	Ref        arena.Ref // in the program's regions
 	Accumulate bool      // the gradient is added to the contents of its home
-	// Own: no other input has the same gradient node, and that node has no other value. So the machine
-	// may store this gradient as the node's value.
+	// Own: no other input has the same gradient node, and that node has no other value. So the
+	// machine may store this gradient as the node's value.
 	Own bool
 }
 
@@ -80,8 +80,8 @@ type Set struct {
 //	Graph.LowerMachine ─► gradients of Losses ─► SetGrad ─► LowerOutputs ─► results ─► Links
 //
 // The nodes that Gorgonia made for the gradients of Wanted are not lowered: SetGrad gives them
-// their values. The nodes from which Gorgonia would compute these are not lowered either, unless
-// the user reads them.
+// their values, unless they have one. The nodes from which Gorgonia would compute these are not
+// lowered either, unless the user reads them.
 type MachineGraph struct {
 	Losses []Loss // those with wanted inputs
 
@@ -180,7 +180,8 @@ func (m *MachineGraph) want(w wantedGrad) error {
 // if w has no home.
 func (m *MachineGraph) SetGrad(w Wanted, grad, home kernels.Value) {
 	g, n := m.g, w.node
-	// Lowered already: the node has a value of its own, such as that of another input's gradient.
+	// Lowered: the node has a value already, such as the gradient of another input with the same
+	// node.
 	_, lowered := g.values[w.deriv]
 	if w.Home {
 		m.links.Grads = append(m.links.Grads, Link{
