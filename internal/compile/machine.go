@@ -12,7 +12,7 @@ import (
 // that gorgonia.Read reads and of cfg.Keep, and the gradients of the inputs that gorgonia.Grad was
 // called for. Every node without an op gets a home.
 //
-//	forward ─► gradients of the loss ─► values that the graph computes from gradients
+//	forward ─► gradients of each loss ─► values that the graph computes from gradients
 //
 // Gorgonia's own gradient nodes are not executed: the node of an input's gradient gets the gradient
 // that this package computes.
@@ -37,8 +37,8 @@ func (c *compiler) machine() (*frontend.Links, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(machineGraph.Wanted) > 0 {
-		if err := c.machineGradients(machineGraph); err != nil {
+	for _, loss := range machineGraph.Losses {
+		if err := c.machineGradients(machineGraph, loss); err != nil {
 			return nil, err
 		}
 	}
@@ -55,40 +55,55 @@ func (c *compiler) machine() (*frontend.Links, error) {
 	return machineGraph.Links(), nil
 }
 
-// machineGradients appends the gradients of the wanted inputs, each at its home.
-func (c *compiler) machineGradients(machineGraph *frontend.MachineGraph) error {
+// machineGradients appends the gradients of one loss by its wanted inputs, most of them at homes.
+func (c *compiler) machineGradients(machineGraph *frontend.MachineGraph, loss frontend.Loss) error {
 	var wanted []kernels.Value
-	for _, w := range machineGraph.Wanted {
+	for _, w := range loss.Wanted {
 		if w.Value != kernels.None {
 			wanted = append(wanted, w.Value)
 		}
 	}
-	grads, err := c.gradients(machineGraph.Loss, wanted)
+	grads, err := c.gradients(loss.Value, wanted)
 	if err != nil {
 		return err
 	}
-	missing := &frontend.UnreachedError{Loss: c.graph.Loss.Name()}
+	missing := &frontend.UnreachedError{Loss: loss.Name}
 	// Each gradient gets a home, or is added to the contents of its home. All parameters without a
 	// gradient are reported together.
-	for _, w := range machineGraph.Wanted {
-		if w.Value == kernels.None || grads[w.Value] == kernels.None {
+	for _, w := range loss.Wanted {
+		switch {
+		case w.Value != kernels.None && grads[w.Value] != kernels.None:
+		case w.Optional:
+			continue
+		default:
 			missing.Params = append(missing.Params, w.Name)
 			continue
 		}
-		name, grad := c.Values[w.Value].Name, grads[w.Value]
-		c.Label, c.Owner, c.Mark = "d"+name, ir.OwnerOf(name), ""
-		home, err := c.keepGradient(name, grad, w.Accumulate)
-		if err != nil {
-			return err
+		grad, home := grads[w.Value], kernels.None
+		if w.Home {
+			if grad, home, err = c.homeOfGrad(w, grad); err != nil {
+				return err
+			}
 		}
-		if !w.Accumulate {
-			grad = home
-		}
-		c.Needed = append(c.Needed, home)
 		machineGraph.SetGrad(w, grad, home)
 	}
 	if missing.Params != nil {
 		return missing
 	}
 	return nil
+}
+
+// homeOfGrad writes a gradient to its home, or adds it to the contents of the home. It returns the
+// gradient alone, and the home.
+func (c *compiler) homeOfGrad(w frontend.Wanted, grad kernels.Value) (alone, home kernels.Value, err error) {
+	name := c.Values[w.Value].Name
+	c.Label, c.Owner, c.Mark = "d"+name, ir.OwnerOf(name), ""
+	if home, err = c.keepGradient(name, grad, w.Accumulate); err != nil {
+		return grad, home, err
+	}
+	c.Needed = append(c.Needed, home)
+	if !w.Accumulate {
+		grad = home
+	}
+	return grad, home, nil
 }

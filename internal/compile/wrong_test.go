@@ -3,6 +3,7 @@ package compile
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -46,6 +47,47 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 				}
 				return s
 			}
+		}},
+		{"outer product of vectors of different lengths", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			return d.Must(gorgonia.Sum(d.Must(gorgonia.Tanh(d.Must(gorgonia.OuterProd(d.In(2), d.In(5))))))), func(x []float64) (s float64) {
+				for _, a := range x[:2] {
+					for _, b := range x[2:] {
+						s += math.Tanh(a * b)
+					}
+				}
+				return s
+			}
+		}},
+		{"global average pooling", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			y := d.Must(gorgonia.GlobalAveragePool2D(d.In(2, 3, 2, 2)))
+			return d.Must(gorgonia.Sum(d.Must(gorgonia.Square(y)))), func(x []float64) (s float64) {
+				for i := 0; i < len(x); i += 4 {
+					m := (x[i] + x[i+1] + x[i+2] + x[i+3]) / 4
+					s += m * m
+				}
+				return s
+			}
+		}},
+		{"logarithm of a sum of exponentials along an axis", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			sums := d.Must(gorgonia.Sum(d.Must(gorgonia.Exp(d.In(2, 3))), 1))
+			return d.Must(gorgonia.Sum(d.Must(gorgonia.Log(sums)))), func(x []float64) float64 {
+				return math.Log(math.Exp(x[0])+math.Exp(x[1])+math.Exp(x[2])) + math.Log(math.Exp(x[3])+math.Exp(x[4])+math.Exp(x[5]))
+			}
+		}},
+		{"sparsemax of a vector", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) { return sparsemax(d, -1, 6) }},
+		{"sparsemax of a vector along 0", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) { return sparsemax(d, 0, 6) }},
+		{"sparsemax of rows", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) { return sparsemax(d, -1, 3, 5) }},
+		{"sparsemax of columns", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) { return sparsemax(d, 0, 4, 3) }},
+		{"sparsemax along the middle", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) { return sparsemax(d, 1, 2, 4, 3) }},
+		{"sparsemax along the last of 3", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) { return sparsemax(d, 2, 2, 3, 4) }},
+		{"CTC loss, sum", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			return ctc(d, gorgonia.ReductionSum, false)
+		}},
+		{"CTC loss, mean", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			return ctc(d, gorgonia.ReductionMean, false)
+		}},
+		{"CTC loss, mean, targets in one row", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			return ctc(d, gorgonia.ReductionMean, true)
 		}},
 		{"an element at coordinates", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
 			return d.Must(gorgonia.Square(d.Must(gorgonia.At(d.In(2, 3), 1, 2)))), func(x []float64) float64 { return x[5] * x[5] }
@@ -121,6 +163,92 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// sparsemax returns a loss of the sparsemax of an input along an axis, -1 for the last, and the same
+// loss by bisection for the threshold of each lane.
+func sparsemax(d *graphtest.Draft, axis int, dims ...int) (*gorgonia.Node, func(x []float64) float64) {
+	var along []int
+	if axis >= 0 {
+		along = append(along, axis)
+	} else {
+		axis = len(dims) - 1
+	}
+	p := d.Must(gorgonia.Sparsemax(d.In(dims...), along...))
+	weights := make([]float64, tensor.Shape(dims).TotalSize())
+	for i := range weights {
+		weights[i] = float64(i%7) + 1
+	}
+	w := gorgonia.NewConstant(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(weights)), gorgonia.WithName("weights"))
+	loss := d.Must(gorgonia.Sum(d.Must(gorgonia.HadamardProd(w, d.Must(gorgonia.Square(p))))))
+	n, inner := dims[axis], tensor.Shape(dims[axis+1:]).TotalSize()
+	return loss, func(x []float64) (s float64) {
+		for start := range len(x) {
+			if start/inner%n != 0 {
+				continue
+			}
+			mass := func(tau float64) (m float64) {
+				for i := range n {
+					m += max(x[start+i*inner]-tau, 0)
+				}
+				return m
+			}
+			lo, hi := -20.0, 20.0
+			for range 200 {
+				if mid := (lo + hi) / 2; mass(mid) > 1 {
+					lo = mid
+				} else {
+					hi = mid
+				}
+			}
+			for i := range n {
+				at := start + i*inner
+				y := max(x[at]-lo, 0)
+				s += weights[at] * y * y
+			}
+		}
+		return s
+	}
+}
+
+// ctc returns a CTC loss of 3 samples, and the same loss by enumeration of all sequences of labels.
+// One target is empty, one repeats a label, and one sample is shorter than the others.
+func ctc(d *graphtest.Draft, reduction gorgonia.Reduction, flat bool) (*gorgonia.Node, func(x []float64) float64) {
+	const steps, samples, labels = 4, 3, 3
+	targets, lengths := [][]int{{1, 1}, {}, {2, 1}}, []int{4, 4, 3}
+	ints := func(name string, x []int, dims ...int) *gorgonia.Node {
+		return gorgonia.NewConstant(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(x)), gorgonia.WithName(name))
+	}
+	t := ints("targets", []int{1, 1, 0, 0, 2, 1}, 3, 2)
+	if flat {
+		t = ints("targets", []int{1, 1, 2, 1}, 4)
+	}
+	loss := d.Must(gorgonia.CTCLoss(d.In(steps, samples, labels), t, ints("steps", lengths, 3), ints("lengths", []int{2, 0, 2}, 3), reduction))
+	return loss, func(x []float64) (total float64) {
+		for b, target := range targets {
+			p := 0.0
+			for code := range int(math.Pow(labels, float64(lengths[b]))) {
+				sum, last, found := 0.0, 0, []int(nil)
+				for i := range lengths[b] {
+					label := code % labels
+					code /= labels
+					if sum += x[(i*samples+b)*labels+label]; label != last && label != 0 {
+						found = append(found, label)
+					}
+					last = label
+				}
+				if slices.Equal(found, target) {
+					p += math.Exp(sum)
+				}
+			}
+			if loss := -math.Log(p); reduction == gorgonia.ReductionMean {
+				total += loss / float64(max(len(target), 1)) / samples
+			} else {
+				total += loss
+			}
+		}
+		return total
 	}
 }
 

@@ -50,6 +50,9 @@ type Value struct {
 	Delta int64
 }
 
+// FallbackMark is the mark of instructions that run Gorgonia's own code.
+const FallbackMark = "fallback, allocates"
+
 // Instr is one use of an operation.
 type Instr struct {
 	Op         *kernels.Op
@@ -58,7 +61,7 @@ type Instr struct {
 	Work       arena.Ref // workspace, once placed
 	Label      string    // layer and node, for errors and plans
 	Owner      string    // layer
-	Mark       string    // a remark for plans: "fallback, allocates"
+	Mark       string    // a remark for plans, such as FallbackMark
 	Steps      []string  // labels of the operations that a kernels.Chain instruction joins
 	Backward   bool      // of the backward pass or the update
 	Recomputed bool      // a repetition, for the backward pass, of an instruction of the forward pass

@@ -150,3 +150,73 @@ func ExampleOptions_keep() {
 	fmt.Println(squares.Value(), sum.Value())
 	// Output: [ 9  16] 25
 }
+
+// Two losses share a weight. Each has a gradient of its own.
+func ExampleGrad() {
+	g := gorgonia.NewGraph()
+	w := gorgonia.NewVector(g, gorgonia.Float64, gorgonia.WithShape(2), gorgonia.WithName("w"),
+		gorgonia.WithValue(tensor.New(tensor.WithBacking([]float64{1, 2}))))
+	squares := gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.Square(w))))
+	cubes := gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.Cube(w))))
+	var grads gorgonia.Nodes
+	for _, loss := range []*gorgonia.Node{squares, cubes} {
+		nodes, err := vm.Grad(loss, w)
+		if err != nil {
+			log.Fatal(err)
+		}
+		grads = append(grads, nodes...)
+	}
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+
+	machine, err := vm.New(g, vm.Options{Device: device})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer machine.Close()
+	if err := machine.RunAll(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(grads[0].Value(), grads[1].Value())
+	// Output: [2  4] [ 3  12]
+}
+
+// The graph computes the next weight, and the program sets it, as with a tape machine. ValueOf looks
+// into the graph.
+func ExampleMachine_Set() {
+	l := newLine()
+	rate := gorgonia.NewConstant(0.05)
+	step := gorgonia.Must(gorgonia.Mul(rate, l.w.Deriv()))
+	next := gorgonia.Must(gorgonia.Sub(l.w, step))
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+
+	machine, err := vm.New(l.graph, vm.Options{Device: device})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer machine.Close()
+	for range 3 {
+		if err := machine.RunAll(); err != nil {
+			log.Fatal(err)
+		}
+		size, err := machine.ValueOf(step) // before the weight changes
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := machine.Set(l.w, next); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("step %.4f to w = %.4f\n", size.Data(), l.w.Value().Data())
+	}
+	// Output:
+	// step -2.2500 to w = 2.2500
+	// step -0.5625 to w = 2.8125
+	// step -0.1406 to w = 2.9531
+}

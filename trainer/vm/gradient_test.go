@@ -174,3 +174,32 @@ func windowGradient(t *testing.T, dev kernels.Device, rows int, x, y, weights []
 	}
 	return slices.Clone(d.Data().([]float64))
 }
+
+// As gorgonia.BindDualValues does.
+func TestBindIgnoresNodesWithoutGradientsAndAnEmptyListBindsAll(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, all := range []bool{false, true} {
+			d, other := newBuilder(t, tensor.Float64, 1), newBuilder(t, tensor.Float64, 1)
+			x, y, lonely := d.in("x", 2), d.in("y", 2), d.param("lonely", 2)
+			let(t, x, vector(1, 2))
+			let(t, y, vector(3, 4))
+			m := &testModel{builder: d, loss: d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(x, y)))), weights: gorgonia.Nodes{x, y}}
+			free := d.must(gorgonia.Neg(lonely))
+			m.grad()
+			opt := vm.Options{Bind: gorgonia.Nodes{x, lonely, free, other.param("x", 2), nil}}
+			if all {
+				opt.Bind = gorgonia.Nodes{}
+			}
+			machine := newMachine(t, dev, d.g, opt)
+			for range 2 {
+				mustRun(t, machine)
+			}
+			wantValue(t, "gradient of x", gradOf(t, x), 6, 8)
+			if all {
+				wantValue(t, "gradient of y", gradOf(t, y), 2, 4)
+			} else {
+				wantValue(t, "gradient of y", gradOf(t, y), 1, 2)
+			}
+		}
+	})
+}

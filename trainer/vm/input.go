@@ -13,20 +13,25 @@ import (
 // input is a node without an op.
 type input struct {
 	link
-	moved bool // the node's value lay in the arena when the machine saw it last
+	shared bool // the node's value may lie in the arena: it has a gradient, or gorgonia.Set assigns it
+	moved  bool // the node's value lay in the arena when the machine saw it last
 }
 
-// openInputs links the inputs of a graph to the arena. It moves the values of those that have a
-// gradient there.
-func openInputs(links []frontend.Link, mem *memory, unified bool) ([]input, error) {
-	inputs := make([]input, len(links))
-	for i, c := range links {
+// openInputs links the inputs of a graph to the arena. Where move is set, it moves the values of
+// those that have a gradient or are assigned there.
+func openInputs(links *frontend.Links, mem *memory, unified, move bool) ([]input, error) {
+	assigned := make(map[*gorgonia.Node]bool)
+	for _, s := range links.Sets {
+		assigned[s.To] = true
+	}
+	inputs := make([]input, len(links.Inputs))
+	for i, c := range links.Inputs {
 		l, err := openLink(c, mem, unified)
 		if err != nil {
 			return inputs[:i], err
 		}
-		inputs[i] = input{link: l}
-		if v := c.Node.Value(); !layout.IsEmpty(v) && c.Node.Deriv() != nil && l.addr != 0 {
+		inputs[i] = input{link: l, shared: move && (c.Node.Deriv() != nil || assigned[c.Node])}
+		if v := c.Node.Value(); inputs[i].shared && !layout.IsEmpty(v) && l.addr != 0 {
 			if err := inputs[i].move(v); err != nil {
 				return inputs[:i+1], fmt.Errorf("%q: %w", c.Node.Name(), err)
 			}
@@ -86,9 +91,20 @@ func (in *input) load() error {
 	return in.link.load(v)
 }
 
-// close moves the node's value to Go memory. Only inputs with a gradient have one in the arena.
+// set makes the bytes, which the caller has changed, the node's value: a tensor in the arena, or a
+// scalar.
+func (in *input) set() error {
+	in.refresh()
+	in.shared, in.moved = true, in.addr != 0
+	if in.owns(in.node.Value()) {
+		return nil
+	}
+	return gorgonia.UnsafeLet(in.node, in.current())
+}
+
+// close moves the node's value to Go memory.
 func (in *input) close() error {
-	if in.node.Deriv() == nil {
+	if !in.shared {
 		return nil
 	}
 	return errors.Join(in.detach(in.value), in.detach(in.node.Value()))

@@ -120,7 +120,13 @@ func (l *link) download() error {
 			return err
 		}
 	}
-	// Tensors of numbers are up to date now, since their elements are the bytes.
+	l.refresh()
+	return nil
+}
+
+// refresh brings the value up to date with the bytes. Tensors of numbers are so already, since their
+// elements are the bytes.
+func (l *link) refresh() {
 	switch v := l.value.(type) {
 	case *gorgonia.F32:
 		*v = gorgonia.F32(dataloader.View[float32](l.bytes)[0])
@@ -143,7 +149,6 @@ func (l *link) download() error {
 			}
 		}
 	}
-	return nil
 }
 
 // boolAt returns element i, which the arena holds as a number, as a bool.

@@ -23,15 +23,16 @@ import (
 //	m := gorgonia.NewTapeMachine(g,           | m, err := vm.New(g, vm.Options{
 //		gorgonia.BindDualValues(weights...))  |     Device: device, Bind: weights})
 //
-// Let, Read, Value, Grad, NodesToValueGrads, Gorgonia's solvers and gob of values work as with a
-// tape machine.
+// Let, Set, Read, Value, Grad, NodesToValueGrads, Gorgonia's solvers and gob of values work as with a
+// tape machine. The graph may be a subgraph, as SubgraphRoots and ExactSubgraphRoots make it.
 //
 // Inputs, that is nodes without an op:
 //
 //   - Each run reads the value of an input anew: a tensor can be bound once and rewritten between
 //     runs. It may be a view of any strides.
-//   - New moves the value of an input that has a gradient into the arena, where solvers change it
-//     and kernels read it. Use the node's Value from then on, not the tensor that you bound before.
+//   - New moves the value of an input that has a gradient, or that gorgonia.Set assigns, into the
+//     arena, where solvers change it and kernels read it. Use the node's Value from then on, not the
+//     tensor that you bound before.
 //   - Any other value that is bound to an input is copied by each run.
 //   - gorgonia.UnbindAll removes the values of nodes. The next run binds those in the arena again.
 //     Bind new tensors to the other inputs: Gorgonia has emptied the old ones.
@@ -39,10 +40,12 @@ import (
 // Outputs:
 //
 //   - A run leaves values at the roots of the graph, at what gorgonia.Read reads, at Options.Keep,
-//     and at the gradients of inputs. Other nodes get no value.
+//     and at the gradients of inputs. The value of any other node is computed on demand, by ValueOf.
 //   - A value is the same tensor in every run, and the next run overwrites it. Clone what you need
 //     for longer.
 //   - A value that is not finite is no error, as with a tape machine.
+//   - At its end a run executes each gorgonia.Set of the graph: the input gets the value that the
+//     other node had in this run. A tape machine ignores them.
 //
 // Gradients:
 //
@@ -52,6 +55,11 @@ import (
 //     Node.Grad and the value of Node.Deriv are both that sum.
 //   - If the graph computes with a gradient node, or gorgonia.Read reads one, its value is the
 //     gradient of this run alone.
+//   - Several losses may be differentiated in one graph. An input has the gradient of the first of
+//     them, as with a tape machine: gorgonia.Grad differentiates a node once. [Grad] returns nodes
+//     with the gradients of every loss, and the machine of a loss's SubgraphRoots has the gradients
+//     of that loss. Such a machine also gives inputs that belong to other losses a gradient, unless
+//     Options.Bind lists others.
 //
 // Each run is a step of its own:
 //
@@ -76,10 +84,16 @@ type Machine struct {
 	controls controls
 	status   status
 
-	inputs    []input
-	outputs   []output
-	gradients []gradient
-	reads     []frontend.Read
+	inputs      []input
+	outputs     []output
+	gradients   []gradient
+	reads       []frontend.Read
+	assignments []assignment
+	ranges      []frontend.Range
+
+	graph *gorgonia.ExprGraph
+	nodes map[*gorgonia.Node]bool // of the graph, when the machine was made
+	opt   Options
 }
 
 var _ gorgonia.VM = (*Machine)(nil)
@@ -94,28 +108,27 @@ func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	if err := opt.check(g); err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
-	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Eval: opt.Eval}
-	cfg.Model = frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: make(map[*gorgonia.Node]bool)}
-	for _, n := range opt.Bind {
-		cfg.Accumulate[n] = true
-	}
 	frontend.CloneShapes(g)
-	p, links, err := compile.CompileMachine(context.Background(), cfg)
-	if err != nil {
-		return nil, fmt.Errorf("new machine: %w", err)
+	m = &Machine{graph: g, opt: opt, nodes: make(map[*gorgonia.Node]bool)}
+	for _, n := range g.AllNodes() {
+		m.nodes[n] = true
 	}
-	m = new(Machine)
-	if err := m.open(p, links, cfg.Homes, opt); err != nil {
+	if err := m.open(frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: opt.sums(g)}); err != nil {
 		return nil, errors.Join(fmt.Errorf("new machine: %w", err), m.Close())
 	}
 	m.warn(g, opt.Logger)
 	return m, nil
 }
 
-// open allocates and binds everything on the device. After an error, Close releases what it has
-// made so far.
-func (m *Machine) open(p *ir.Program, links *frontend.Links, homes *ir.Homes, opt Options) (err error) {
-	dev := opt.Device
+// open compiles a model of the machine's graph, and allocates and binds everything on the device.
+// After an error, Close releases what it has made so far.
+func (m *Machine) open(model frontend.Model) error {
+	opt, dev := &m.opt, m.opt.Device
+	homes := new(ir.Homes)
+	p, links, err := compile.CompileMachine(context.Background(), compile.Config{Model: model, Homes: homes, Device: dev, Eval: opt.Eval})
+	if err != nil {
+		return err
+	}
 	if err := m.memory.place(p, homes); err != nil {
 		return err
 	}
@@ -141,20 +154,24 @@ func (m *Machine) open(p *ir.Program, links *frontend.Links, homes *ir.Homes, op
 	if err := m.memory.writeConstants(p); err != nil {
 		return err
 	}
-	return m.share(links, dev.Unified())
+	return m.share(links, dev.Unified(), len(model.Only) == 0)
 }
 
-// share makes the values that the graph and the arena share.
-func (m *Machine) share(links *frontend.Links, unified bool) (err error) {
-	m.reads = links.Reads
+// share makes the values that the graph and the arena share. Where move is set, they include the
+// values of inputs that have a gradient, or are assigned.
+func (m *Machine) share(links *frontend.Links, unified, move bool) (err error) {
+	m.reads, m.ranges = links.Reads, links.Ranges
 	if m.gradients, err = openGradients(links.Grads, &m.memory, unified); err != nil {
 		return err
 	}
 	if m.outputs, err = openOutputs(links, &m.memory, unified); err != nil {
 		return err
 	}
-	m.inputs, err = openInputs(links.Inputs, &m.memory, unified)
-	return err
+	if m.inputs, err = openInputs(links, &m.memory, unified, move); err != nil {
+		return err
+	}
+	m.assignments = assignmentsOf(links.Sets, m.inputs)
+	return nil
 }
 
 // RunAll runs the whole graph once and waits for the end of the run. It needs no Reset before the
@@ -188,6 +205,12 @@ func (m *Machine) RunAll() (err error) {
 
 // run copies the graph's values to the arena and runs the program on them.
 func (m *Machine) run() error {
+	for _, r := range m.ranges {
+		if r.Changed() {
+			return fmt.Errorf("node %q: gorgonia.UnsafeLet has changed its range, which is compiled into the program: "+
+				"make a new machine, or select rows with gorgonia.ByIndices: %w", r.Node.Name(), ErrModel)
+		}
+	}
 	if err := loadInputs(m.inputs); err != nil {
 		return err
 	}
@@ -220,7 +243,10 @@ func (m *Machine) publish() error {
 			return err
 		}
 	}
-	return copyReads(m.reads, m.outputs)
+	if err := copyReads(m.reads, m.outputs); err != nil {
+		return err
+	}
+	return m.assign()
 }
 
 // Reset does nothing, since each RunAll starts anew. It is a method of gorgonia.VM.

@@ -81,3 +81,91 @@ func TestMachinesShareRunningStatisticsThroughTheGraph(t *testing.T) {
 		})
 	}
 }
+
+// On tape machines, the one that was made last decides for all.
+func TestTheModeIsThatOfTheMachineAlone(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newBuilder(t, tensor.Float64, 1)
+		x := d.param("x", 64, 2)
+		norm, _, _, op, err := gorgonia.BatchNorm(x, d.param("gamma", 64, 2), d.param("beta", 64, 2), 0.5, 1e-5)
+		dropped := d.must(gorgonia.Dropout(d.must(norm, err), 0.5))
+		root := d.must(gorgonia.Abs(dropped))
+		last := func(opts ...gorgonia.VMOpt) { gorgonia.NewTapeMachine(d.g, opts...).Close() }
+		last(gorgonia.EvalMode())
+		train := newMachine(t, dev, d.g, vm.Options{})
+		last()
+		eval := newMachine(t, dev, d.g, vm.Options{Eval: true})
+		for range 2 {
+			for _, m := range []*vm.Machine{train, eval} {
+				mean, _ := op.Stats()
+				before := slices.Clone(mean.Data().([]float64))
+				mustRun(t, m)
+				zeros := slices.Contains(elements(root.Value()), 0)
+				moved := !slices.Equal(mean.Data().([]float64), before)
+				if training := m == train; zeros != training || moved != training {
+					t.Errorf("trains %v: elements are dropped: %v, statistics move: %v", training, zeros, moved)
+				}
+			}
+		}
+	})
+}
+
+// Windows with a NaN have the maximum NaN; on a tape machine the gradient then panics, and the
+// program ends.
+func TestMaxPoolingOverNaNHasAGradient(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newBuilder(t, tensor.Float64, 1)
+		x := d.in("x", 1, 1, 2, 4)
+		let(t, x, tensor.New(tensor.WithShape(1, 1, 2, 4), tensor.WithBacking([]float64{1, 4, math.NaN(), 5, 2, 3, 7, 6})))
+		y := d.must(gorgonia.MaxPool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+		w := d.in("w", 1, 1, 1, 2)
+		let(t, w, tensor.New(tensor.WithShape(1, 1, 1, 2), tensor.WithBacking([]float64{10, 20})))
+		if _, err := gorgonia.Grad(d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(y, w)))), x); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, newMachine(t, dev, d.g, vm.Options{Keep: gorgonia.Nodes{y}}))
+		if got := elements(y.Value()); got[0] != 4 || !math.IsNaN(got[1]) {
+			t.Errorf("got %v, want 4 and NaN", got)
+		}
+		wantValue(t, "gradient", gradOf(t, x), 0, 10, 20, 0, 0, 0, 0, 0)
+	})
+}
+
+// Where the padding of opposite sides differs, a tape machine computes something else.
+func TestThePlanMarksMaxPoolingWithUnequalPadding(t *testing.T) {
+	dev := openCPU(t)
+	for _, c := range []struct {
+		pad  []int // top, bottom, left, right
+		want bool
+	}{{[]int{1, 0, 0, 0}, true}, {[]int{0, 0, 0, 1}, true}, {[]int{1, 1, 0, 0}, false}, {[]int{1, 1}, false}} {
+		d := newBuilder(t, tensor.Float64, 1)
+		y := d.must(gorgonia.MaxPool2D(d.param("x", 1, 1, 4, 4), tensor.Shape{2, 2}, c.pad, []int{1, 1}))
+		gorgonia.WithName("pool")(y)
+		plan := newMachine(t, dev, d.g, vm.Options{}).Plan()
+		marked := slices.ContainsFunc(plan.Programs[0].Notes, func(n string) bool {
+			return strings.HasPrefix(n, "pool: ") && strings.Contains(n, "padding")
+		})
+		if marked != c.want || strings.Contains(plan.String(), "each side has its own padding") != c.want {
+			t.Errorf("padding %v: marked %v, want %v\n%v", c.pad, marked, c.want, plan)
+		}
+		if c.want { // so that the mark is worth its line
+			tape := gorgonia.NewTapeMachine(d.g)
+			mustRun(t, tape)
+			theirs := elements(y.Value())
+			tape.Close()
+			mustRun(t, newMachine(t, dev, d.g, vm.Options{}))
+			if slices.Equal(elements(y.Value()), theirs) {
+				t.Errorf("padding %v: the tape machine computes the same", c.pad)
+			}
+		}
+	}
+}
+
+// Gorgonia makes one node of both, so that nothing can tell them apart.
+func TestAveragePool1DIsMaxPooling(t *testing.T) {
+	d := newBuilder(t, tensor.Float64, 1)
+	x := d.param("x", 1, 1, 1, 4)
+	if a, b := d.must(gorgonia.AveragePool1D(x, 2, 0, 2)), d.must(gorgonia.MaxPool1D(x, 2, 0, 2)); a != b {
+		t.Errorf("Gorgonia made %v and %v", a, b)
+	}
+}

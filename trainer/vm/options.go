@@ -7,6 +7,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -19,8 +20,10 @@ type Options struct {
 	// it returns a *CapacityError.
 	Memory int64
 	// Bind lists inputs whose gradients add up over runs until they are set to zero, as with
-	// gorgonia.BindDualValues. Default: none; a gradient is that of the last run alone. On a device
-	// with memory of its own, each run copies the sums to the device and back.
+	// gorgonia.BindDualValues. Nodes without a gradient are ignored. An empty list that is not nil,
+	// gorgonia.Nodes{}, means all inputs that have one. Default nil: none; a gradient is that of the
+	// last run alone. On a device with memory of its own, each run copies the sums to the device and
+	// back.
 	Bind gorgonia.Nodes
 	// Keep lists nodes, in addition to the roots of the graph, that have a value after a run.
 	// Default: none. Each costs its size in device memory.
@@ -52,15 +55,32 @@ func (o *Options) check(g *gorgonia.ExprGraph) error {
 	if len(g.AllNodes()) == 0 {
 		return errors.Join(append(errs, fmt.Errorf("the graph is empty: build the model before the machine: %w", ErrModel))...)
 	}
+	base := frontend.BaseGraph(g)
 	for _, n := range o.Bind {
-		if n == nil || n.Graph() != g || n.Op() != nil || n.Deriv() == nil {
-			errs = append(errs, fmt.Errorf("bind %v: not an input of the graph that gorgonia.Grad was called for: %w", n, ErrOption))
+		if n != nil && n.Graph() == base && n.Op() != nil && n.Deriv() != nil {
+			errs = append(errs, fmt.Errorf("bind %v: it is computed, and only gradients of inputs add up: "+
+				"list its gradient node, node.Deriv(), in Keep: %w", n, ErrOption))
 		}
 	}
 	for _, n := range o.Keep {
-		if n == nil || n.Graph() != g {
+		if n == nil || n.Graph() != base {
 			errs = append(errs, fmt.Errorf("keep %v: not a node of the graph: %w", n, ErrOption))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sums returns the inputs of g whose gradients add up.
+func (o *Options) sums(g *gorgonia.ExprGraph) map[*gorgonia.Node]bool {
+	nodes := o.Bind
+	if nodes != nil && len(nodes) == 0 {
+		nodes = g.AllNodes()
+	}
+	sums := make(map[*gorgonia.Node]bool)
+	for _, n := range nodes {
+		if n != nil && n.Op() == nil && n.Deriv() != nil {
+			sums[n] = true
+		}
+	}
+	return sums
 }

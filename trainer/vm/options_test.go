@@ -21,20 +21,34 @@ func TestNewReportsWhatAMachineCannotRun(t *testing.T) {
 		make func(d *builder) (*gorgonia.ExprGraph, vm.Options)
 		want []string
 	}{
-		{"two losses", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
-			for _, name := range []string{"x", "y"} {
-				x := d.param(name, 3)
-				if _, err := gorgonia.Grad(d.must(gorgonia.Sum(d.must(gorgonia.Exp(x)))), x); err != nil {
-					d.t.Fatal(err)
-				}
+		{"a gradient of a gradient", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
+			x, y := d.param("x", 3), d.param("y", 3)
+			grads, err := gorgonia.Grad(d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(d.must(gorgonia.Exp(x)), y)))), x)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			norm := d.must(gorgonia.Sum(d.must(gorgonia.Square(grads[0]))))
+			gorgonia.WithName("norm")(norm)
+			if _, err := gorgonia.Grad(norm, y); err != nil {
+				d.t.Fatal(err)
 			}
 			return d.g, vm.Options{Device: dev}
-		}, []string{"separately", "sum"}},
-		{"bind without a gradient", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
-			x := d.param("lonely", 3)
-			d.must(gorgonia.Exp(x))
-			return d.g, vm.Options{Device: dev, Bind: gorgonia.Nodes{x}}
-		}, []string{"lonely", "gorgonia.Grad"}},
+		}, []string{"norm", "gradients of gradients"}},
+		{"a gradient of a gradient of vm.Grad", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
+			x := d.param("x", 3)
+			norm := d.must(gorgonia.Sum(d.must(gorgonia.Square(mustGrad(d.t, d.must(gorgonia.Sum(d.must(gorgonia.Exp(x)))), x)[0]))))
+			gorgonia.WithName("norm")(norm)
+			mustGrad(d.t, norm, x)
+			return d.g, vm.Options{Device: dev}
+		}, []string{`"norm" is computed from gradients`}},
+		{"bind of a computed node with a gradient", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
+			x := d.param("x", 3)
+			y := d.must(gorgonia.Exp(x))
+			if _, err := gorgonia.Grad(d.must(gorgonia.Sum(y)), x); err != nil {
+				d.t.Fatal(err)
+			}
+			return d.g, vm.Options{Device: dev, Bind: gorgonia.Nodes{y}}
+		}, []string{"inputs", "Keep"}},
 		{"no device", func(d *builder) (*gorgonia.ExprGraph, vm.Options) { return d.g, vm.Options{} }, []string{"cpu.Open"}},
 		{"a layer with an error", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
 			layers.New(d.g).Reshape(d.param("x", 3), "pairs", 2, -1)

@@ -9,14 +9,12 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // A fallback is a kernels.Host instruction: after the device has finished the operands, the host
 // runs Gorgonia's code on them. Its attribute is a gorgoniaOp.
-
-// fallbackMark marks instructions that run Gorgonia's code in a plan.
-const fallbackMark = "fallback, allocates"
 
 // gorgoniaOp runs an op of Gorgonia's on operands in memory of the program. It is the attribute of
 // a kernels.Host instruction.
@@ -76,7 +74,7 @@ func (r *reader) callHost(f *gorgoniaOp, in ...kernels.Value) kernels.Value {
 		in = append(slices.Clone(in), r.runAfter)
 	}
 	mark := r.Mark
-	r.Mark = fallbackMark
+	r.Mark = ir.FallbackMark
 	defer func() { r.Mark = mark }()
 	return r.Apply(kernels.Host, f, in...)
 }
@@ -186,6 +184,9 @@ func (f *gorgoniaOp) differentiable() bool {
 //	x ─► op ─► y,   dy
 //	SymDiff(x, y, dy) ─► dx
 func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Value, err error) {
+	if f, ok := n.Attrs.(*hostFunc); ok && f.grad != nil {
+		return f.grad(g, n, dy[0]), nil
+	}
 	f, ok := n.Attrs.(*gorgoniaOp)
 	if !ok || !f.differentiable() {
 		return nil, fmt.Errorf("%s %v has no gradient: %w", n.Op.Name, n.Attrs, kernels.ErrUnsupported)

@@ -30,7 +30,6 @@ func fallbacks() (differentiable, others []recipe) {
 		{"upsampling", func(d *graphtest.Draft) *gorgonia.Node {
 			return d.Must(gorgonia.Upsample2D(d.In(d.Dim(), d.Dim(), d.Wide(), d.Wide()), 2))
 		}, host},
-		{"sparsemax", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.Sparsemax(d.In(d.Wide(), d.Wide()))) }, host},
 		{"the smaller", func(d *graphtest.Draft) *gorgonia.Node {
 			n := d.Wide()
 			return d.Must(gorgonia.MinBetween(d.In(n), d.In(n)))
@@ -115,7 +114,7 @@ func fallbackGradients(r *reading, w *gorgonia.Node) (in []kernels.Value, grads 
 		if !ok {
 			continue
 		}
-		if i.Mark != fallbackMark {
+		if i.Mark != ir.FallbackMark {
 			return nil, nil, fmt.Errorf("%s is marked %q", f.name, i.Mark)
 		}
 		grads, err = r.HostGrad(kernels.Node{Op: i.Op, Attrs: i.Attrs, In: i.In, Out: i.Out}, []kernels.Value{r.values[w]})
@@ -284,6 +283,35 @@ func TestAPanicOfAnOpIsAnErrorThatNamesItsNode(t *testing.T) {
 	for _, want := range []string{"cellar/box", "bomb", "no fuse"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestACTCLossOfBadLabelsIsAnErrorThatNamesThem(t *testing.T) {
+	for _, c := range []struct {
+		targets, steps, lengths []int
+		want                    string
+	}{
+		{[]int{1, 2, 3, 1}, []int{4, 4}, []int{2, 2}, "label 0 of sample 1 is 3: not in 0..2"},
+		{[]int{1, -1, 2, 1}, []int{4, 4}, []int{2, 2}, "label 1 of sample 0 is -1"},
+		{[]int{1, 2, 2, 1}, []int{4, 5}, []int{2, 2}, "sample 1 has 5 steps"},
+		{[]int{1, 2, 2, 1}, []int{0, 4}, []int{2, 2}, "sample 0 has 0 steps"},
+		{[]int{1, 2, 2, 1}, []int{4, 4}, []int{2, 3}, "sample 1 has 4 steps and 3 labels"},
+		{[]int{1, 2, 2, 1}, []int{4, 4}, []int{3, 1}, "sample 0 has 4 steps and 3 labels"},
+	} {
+		d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float32)
+		in := []*gorgonia.Node{d.In(4, 2, 3), d.Ints(3, 2, 2), d.Ints(3, 2), d.Ints(3, 2)}
+		for i, x := range [][]int{c.targets, c.steps, c.lengths} {
+			copy(in[i+1].Value().Data().([]int), x)
+		}
+		y := d.Must(gorgonia.CTCLoss(in[0], in[1], in[2], in[3], gorgonia.ReductionMean))
+		gorgonia.WithName("culprit")(y)
+		r, err := readGraph(training, y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.run(); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "culprit") {
+			t.Errorf("got %v, want %q about the culprit", err, c.want)
 		}
 	}
 }

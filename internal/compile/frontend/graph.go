@@ -74,6 +74,9 @@ type Model struct {
 
 	// Accumulate are inputs of a machine whose gradients are added to the contents of their homes.
 	Accumulate map[*gorgonia.Node]bool
+	// Only are the outputs of a machine that computes nothing else: no gradient gets a home, nothing is
+	// assigned, and no running statistic is moved. Empty: the machine runs the whole graph.
+	Only gorgonia.Nodes
 }
 
 // Options select the program that a graph is lowered for.
@@ -147,6 +150,12 @@ func (g *Graph) Forward() (*Forward, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range g.Model.Graph.AllNodes() {
+		if isSet(n) {
+			return nil, fmt.Errorf("%q: a model assigns nothing but parameters, by its optimizer: "+
+				"remove gorgonia.Set, or run the graph with package vm: %w", n.Name(), kernels.ErrUnsupported)
+		}
+	}
 	if err := g.lower(roots); err != nil {
 		return nil, err
 	}
@@ -203,8 +212,9 @@ func (g *Graph) roots() (gorgonia.Nodes, error) {
 // lower lowers the roots and the nodes that they need, operands first. The error joins one for each
 // node that cannot be lowered.
 func (g *Graph) lower(roots gorgonia.Nodes) error {
+	base := BaseGraph(g.Model.Graph)
 	for _, n := range roots {
-		if n != nil && n.Graph() != g.Model.Graph {
+		if n != nil && n.Graph() != base {
 			return fmt.Errorf("%q is not a node of the model's graph: %w", n.Name(), ErrInput)
 		}
 	}
@@ -219,10 +229,15 @@ func (g *Graph) scalarLoss() (kernels.Value, error) {
 	if g.Loss == nil {
 		return kernels.None, ErrNoLoss
 	}
-	v := g.values[g.Loss]
+	return g.scalarOf(g.Loss)
+}
+
+// scalarOf returns the value of a loss, which must have one floating-point element.
+func (g *Graph) scalarOf(loss *gorgonia.Node) (kernels.Value, error) {
+	v := g.values[loss]
 	if s := g.Spec(v); s.Shape.Elems() != 1 || !s.Type.Float() {
 		return kernels.None, fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch: %w",
-			g.Loss.Name(), s, kernels.ErrShape)
+			loss.Name(), s, kernels.ErrShape)
 	}
 	return v, nil
 }

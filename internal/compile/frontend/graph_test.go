@@ -146,11 +146,11 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(v.Wanted) != 1 || v.Wanted[0].Name != "same" || len(b.Instrs) != 2 {
-		t.Fatalf("wanted %+v after\n%s", v.Wanted, b.Program)
+	if len(v.Losses) != 1 || len(v.Losses[0].Wanted) != 1 || v.Losses[0].Wanted[0].Name != "same" || len(b.Instrs) != 2 {
+		t.Fatalf("losses %+v after\n%s", v.Losses, b.Program)
 	}
 	grad := b.Apply(kernels.Fill, kernels.FillAttrs{Type: arena.Float64, Shape: kernels.Shape{3}, Value: 2})
-	v.SetGrad(v.Wanted[0], grad, grad)
+	v.SetGrad(v.Losses[0].Wanted[0], grad, grad)
 	outputs, err := v.LowerOutputs()
 	if err != nil {
 		t.Fatal(err)
@@ -173,16 +173,13 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 	}
 }
 
-func TestAGraphThatIsDifferentiatedTwiceIsRefused(t *testing.T) {
+func TestAModelThatAssignsIsRefused(t *testing.T) {
 	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x, w := d.In(3), d.In(3)
-	for _, n := range []*gorgonia.Node{x, w} {
-		if _, err := gorgonia.Grad(d.Must(gorgonia.Sum(d.Must(gorgonia.Square(n)))), n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err := New(ir.NewBuilder(&ir.Program{}, &ir.Homes{}), Model{Graph: d.Graph}, Options{Training: true, Machine: true}).LowerMachine()
-	if !errors.Is(err, ErrLosses) {
-		t.Errorf("got %v, want ErrLosses", err)
+	w := d.In(3)
+	loss := d.Must(gorgonia.Sum(d.Must(gorgonia.Square(w))))
+	gorgonia.Set(w, d.Must(gorgonia.Neg(w)))
+	_, err := New(ir.NewBuilder(&ir.Program{}, &ir.Homes{}), Model{Graph: d.Graph, Loss: loss}, Options{Training: true}).Forward()
+	if !errors.Is(err, kernels.ErrUnsupported) || !strings.Contains(err.Error(), w.Name()) {
+		t.Errorf("got %v, want ErrUnsupported about %s", err, w.Name())
 	}
 }

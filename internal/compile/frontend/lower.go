@@ -31,6 +31,8 @@ func lowerings() map[string]lowering {
 		"*gorgonia.maxOp":               lowerReduce,
 		"*gorgonia.softmaxOp":           lowerSoftmax,
 		"*gorgonia.softmaxDiffOp":       lowerSoftmaxDiff,
+		"*gorgonia.sparsemaxOp":         lowerSparsemax,
+		"*gorgonia.ctcLossOp":           lowerCTC,
 		"gorgonia.reshapeOp":            lowerIdentity,
 		"*gorgonia.sliceOp":             lowerSlice,
 		"gorgonia.sliceIncrOp":          lowerSliceIncr,
@@ -56,7 +58,10 @@ func lowerings() map[string]lowering {
 var refused = map[string]string{
 	"*gorgonia.avgPoolOp": "Gorgonia's average pooling divides by the width of its input: " +
 		"use AvgPool of package layers, or GlobalAveragePool2D",
-	"*gorgonia.avgPoolDiffOp": "Gorgonia's gradient of average pooling is wrong",
+	"*frontend.gradOp":          "a gradient of vm.Grad has a value in a machine of package vm only",
+	"*gorgonia.avgPoolDiffOp":   "Gorgonia's gradient of average pooling is wrong",
+	"*gorgonia.sparsemaxDiffOp": "Gorgonia's gradient of sparsemax is wrong: read the gradient of an input",
+	"*gorgonia.ctcLossDiffOp":   "Gorgonia's gradient of a CTC loss is wrong: read the gradient of an input",
 }
 
 // lowerOp returns the rule of a node with an op.

@@ -52,6 +52,9 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 	unbiased := count / (count - 1)
 	if s.host != nil {
 		s.host.momentum, s.host.factor = a.Momentum, unbiased
+		if len(r.Only) > 0 {
+			return out[0], nil
+		}
 		r.Needed = append(r.Needed, r.Apply(kernels.Host, s.host, out[1], out[2]))
 		return out[0], nil
 	}
@@ -137,7 +140,7 @@ func lowerBatchNorm(r *reader, n *gorgonia.Node) (*rule, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T has no Stats: %w", n.Op(), errVersion)
 	}
-	fixed := !training || !r.Training || r.frozen(n.Name())
+	fixed := !training && !r.Machine || !r.Training || r.frozen(n.Name()) // a machine sets the mode itself
 	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
 		gamma, beta := r.channelConst(v[0], 1), r.channelConst(v[0], 0)
 		if len(v) == 3 { // matchAffineBatchNorm has added γ and β

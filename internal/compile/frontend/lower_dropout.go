@@ -15,7 +15,7 @@ import (
 
 // lowerDropout lowers Gorgonia's dropout.
 func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
-	p, err := dropoutOf(n)
+	p, err := r.dropoutOf(n)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
 // lowerDropoutDiff lowers the gradient of Gorgonia's dropout, with operands x, y and dy: dy under
 // the mask of y. Gorgonia's own gradient is wrong: it divides by the probability of dropping.
 func lowerDropoutDiff(r *reader, n *gorgonia.Node) (*rule, error) {
-	p, err := dropoutOf(n)
+	p, err := r.dropoutOf(n)
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +37,15 @@ func lowerDropoutDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 }
 
 // dropoutOf returns the probability with which Gorgonia's dropout drops an element: 0 where the op
-// is not set to train.
-func dropoutOf(n *gorgonia.Node) (float64, error) {
+// is not set to train. A machine sets the mode itself, as a tape machine does when it is made.
+func (r *reader) dropoutOf(n *gorgonia.Node) (float64, error) {
 	f := fields{n.Op()}
 	p, err := f.Float("probability")
 	if err != nil {
 		return 0, err
 	}
 	training, err := f.Bool("isTraining")
-	if err != nil || !training {
+	if err != nil || !training && !r.Machine {
 		return 0, err
 	}
 	return p, nil

@@ -36,7 +36,7 @@ func lowerBatchNormDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !training || !r.Training {
+	if !training && !r.Machine || !r.Training {
 		return nil, fmt.Errorf("the gradient of batch normalization outside training: %w", kernels.ErrUnsupported)
 	}
 	in := children(n)

@@ -102,12 +102,24 @@ func lowerMaxPool(r *reader, n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.applyRule(kernels.MaxPool, a, children(n)[0]), nil
+	found := r.applyRule(kernels.MaxPool, a, children(n)[0])
+	if a.Pad == a.PadEnd {
+		return found, nil
+	}
+	apply := found.build
+	found.build = func(v []kernels.Value) (kernels.Value, error) {
+		r.Mark = padMark
+		return apply(v)
+	}
+	return found, nil
 }
 
-// maxPoolOf returns the attributes of max pooling, or of its gradient. Each side has its own
-// padding here. Gorgonia's own code pads the top as much as the bottom, and the left as much as the
-// right, whatever the node says.
+// padMark marks max poolings whose results differ from those of Gorgonia's own code in a plan.
+const padMark = "each side has its own padding; a tape machine pads the top as the bottom, and the left as the right"
+
+// maxPoolOf returns the attributes of max pooling, or of its gradient. Each side has its own padding
+// here. Gorgonia's own code pads the top as much as the bottom, and the left as much as the right,
+// whatever the node says.
 func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
 	err = readInts(fields{n.Op()}, map[string]*int{
 		"h": &a.Kernel[0], "w": &a.Kernel[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],

@@ -3,7 +3,6 @@ package frontend
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"gorgonia.org/gorgonia"
@@ -12,8 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ErrLosses is wrapped by errors about graphs that were differentiated in a way that one backward
-// pass cannot reproduce.
+// ErrLosses is wrapped by errors about graphs that were differentiated in a way that a backward pass
+// for each loss cannot reproduce.
 var ErrLosses = errors.New("not the gradient of one loss")
 
 // Links connect the nodes of a machine's graph with the homes of the program.
@@ -22,6 +21,33 @@ type Links struct {
 	Outputs []Link // nodes whose values exist after a run, in Results
 	Grads   []Link // inputs that have a gradient, which lies in Gradients
 	Reads   []Read // targets of gorgonia.Read
+	Sets    []Set  // assignments of gorgonia.Set, in the order of the graph
+	Ranges  []Range
+}
+
+// Range is a node of a slice, and the range that the program was compiled for.
+type Range struct {
+	Node             *gorgonia.Node
+	start, end, step int
+}
+
+// rangeOf returns the present range of a node; ok is false for nodes that are no slice, and for the
+// slice of a whole axis.
+func rangeOf(n *gorgonia.Node) (r Range, ok bool) {
+	if n.Op() == nil {
+		return r, false
+	}
+	s, _ := sliceOf(n.Op())
+	if s == nil {
+		return r, false
+	}
+	return Range{n, s.Start(), s.End(), s.Step()}, true
+}
+
+// Changed reports whether the range of the node has changed since, as gorgonia.UnsafeLet changes it.
+func (r Range) Changed() bool {
+	now, ok := rangeOf(r.Node)
+	return !ok || now != r
 }
 
 // Link is a node and the home of its value, or of its gradient.
@@ -41,22 +67,34 @@ type Read struct {
 	Output int // index in Links.Outputs
 }
 
+// Set is an assignment: after a run, the input To gets the value of an output.
+type Set struct {
+	To     *gorgonia.Node
+	Output int // index in Links.Outputs
+}
+
 // MachineGraph is a graph whose user calls gorgonia.Grad for inputs and reads the values of nodes.
-// The compiler appends the gradients of Wanted and passes each to SetGrad before it calls
-// LowerOutputs:
+// The compiler appends the gradients of each loss by its Wanted inputs and passes each to SetGrad
+// before it calls LowerOutputs:
 //
-//	Graph.LowerMachine ─► gradients of Loss ─► SetGrad ─► LowerOutputs ─► results ─► Links
+//	Graph.LowerMachine ─► gradients of Losses ─► SetGrad ─► LowerOutputs ─► results ─► Links
 //
 // The nodes that Gorgonia made for the gradients of Wanted are not lowered: SetGrad gives them
 // their values, unless they have one. The nodes from which Gorgonia would compute these are not
 // lowered either, unless the user reads them.
 type MachineGraph struct {
-	Loss   kernels.Value // None: nothing was differentiated
-	Wanted []Wanted      // inputs that gorgonia.Grad was called for
+	Losses []Loss // those with wanted inputs
 
 	g     *Graph
 	nodes *userNodes
 	links Links
+}
+
+// Loss is a node that gorgonia.Grad was called for.
+type Loss struct {
+	Name   string
+	Value  kernels.Value
+	Wanted []Wanted // inputs that need the gradient of this loss
 }
 
 // Wanted is an input that needs a gradient.
@@ -64,8 +102,15 @@ type Wanted struct {
 	Name       string        // of the node
 	Value      kernels.Value // None: the loss does not depend on it
 	Accumulate bool          // the gradient is added to the contents of its home
+	// Home: the gradient gets a home, in which the program finds it after a run. Otherwise it is only
+	// the value of a node.
+	Home bool
+	// Optional: gorgonia.Grad was called for another loss and this input; the input has no gradient if
+	// the loss does not depend on it.
+	Optional bool
 
-	node *gorgonia.Node
+	node  *gorgonia.Node
+	deriv *gorgonia.Node // the node whose value the gradient is
 }
 
 // Output is a node whose value is a result of the program.
@@ -74,53 +119,79 @@ type Output struct {
 	Value kernels.Value
 }
 
-// LowerMachine lowers the outputs that do not depend on gradients, and the loss. LowerOutputs
+// LowerMachine lowers the outputs that do not depend on gradients, and the losses. LowerOutputs
 // lowers the rest. All nodes without an op become parameters.
 func (g *Graph) LowerMachine() (*MachineGraph, error) {
-	nodes, err := userNodesOf(g.Model.Graph, g.Keep)
+	nodes, err := userNodesOf(g)
 	if err != nil {
 		return nil, err
 	}
-	m := &MachineGraph{Loss: kernels.None, g: g, nodes: nodes}
-	g.Loss = nodes.loss
+	m := &MachineGraph{g: g, nodes: nodes}
 	fromGrads := nodes.fromGradients()
-	forward := slices.DeleteFunc(append(gorgonia.Nodes{nodes.loss}, nodes.outputs...),
-		func(n *gorgonia.Node) bool { return n != nodes.loss && fromGrads[n] })
+	var forward gorgonia.Nodes
+	for _, w := range nodes.wanted {
+		if fromGrads[w.loss] {
+			return nil, fmt.Errorf("%q is computed from gradients and differentiated: "+
+				"gradients of gradients are not supported: %w", w.loss.Name(), ErrLosses)
+		}
+		forward = append(forward, w.loss)
+	}
+	for _, n := range nodes.outputs {
+		if !fromGrads[n] {
+			forward = append(forward, n)
+		}
+	}
 	if err := g.lower(forward); err != nil {
 		return nil, err
 	}
-	if len(nodes.wanted) == 0 { // without gradients there need be no loss
-		return m, nil
-	}
-	if m.Loss, err = g.scalarLoss(); err != nil {
-		return nil, err
-	}
-	// An input that was not lowered has no value: the loss does not read it.
-	for _, n := range nodes.wanted {
-		w := Wanted{Name: n.Name(), Value: kernels.None, Accumulate: g.Accumulate[n], node: n}
-		if value, ok := g.values[n]; ok {
-			w.Value = value
+	for _, w := range nodes.wanted {
+		if err := m.want(w); err != nil {
+			return nil, err
 		}
-		m.Wanted = append(m.Wanted, w)
 	}
 	return m, nil
 }
 
-// SetGrad links w's node with home, the value in region Gradients that holds the gradient or the
-// sum that it is added to. The node that Gorgonia made for the gradient has the value grad from
-// then on.
+// want appends a wanted gradient to its loss.
+func (m *MachineGraph) want(w wantedGrad) error {
+	g := m.g
+	i := slices.IndexFunc(m.nodes.lossOrder, func(n *gorgonia.Node) bool { return n == w.loss })
+	if i < 0 {
+		value, err := g.scalarOf(w.loss)
+		if err != nil {
+			return err
+		}
+		i = len(m.Losses)
+		m.nodes.lossOrder = append(m.nodes.lossOrder, w.loss)
+		m.Losses = append(m.Losses, Loss{Name: w.loss.Name(), Value: value})
+	}
+	// An input that was not lowered has no value: the loss does not read it.
+	value, ok := g.values[w.input]
+	if !ok {
+		value = kernels.None
+	}
+	m.Losses[i].Wanted = append(m.Losses[i].Wanted, Wanted{Name: w.input.Name(), Value: value,
+		Accumulate: w.home && g.Accumulate[w.input], Home: w.home, Optional: w.optional, node: w.input, deriv: w.deriv})
+	return nil
+}
+
+// SetGrad gives the node that Gorgonia made for w's gradient the value grad, and links w's node with
+// home, the value in region Gradients that holds the gradient or the sum that it is added to; None
+// if w has no home.
 func (m *MachineGraph) SetGrad(w Wanted, grad, home kernels.Value) {
 	g, n := m.g, w.node
 	// Lowered: the node has a value already, such as the gradient of another input with the same
 	// node.
-	_, lowered := g.values[n.Deriv()]
-	m.links.Grads = append(m.links.Grads, Link{
-		Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Accumulate: w.Accumulate,
-		Own: !lowered && m.nodes.ownsDeriv(n, w.Accumulate),
-	})
+	_, lowered := g.values[w.deriv]
+	if w.Home {
+		m.links.Grads = append(m.links.Grads, Link{
+			Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Accumulate: w.Accumulate,
+			Own: !lowered && m.nodes.ownsDeriv(n, w.Accumulate),
+		})
+	}
 	// Where the node of the gradient is an input of the graph, it keeps the value of that input.
-	if !lowered && n.Deriv().Op() != nil {
-		g.values[n.Deriv()] = grad
+	if !lowered && w.deriv.Op() != nil {
+		g.values[w.deriv] = grad
 	}
 }
 
@@ -153,112 +224,17 @@ func (m *MachineGraph) Links() *Links {
 		into, _ := readTarget(r)
 		links.Reads = append(links.Reads, Read{Into: into, Output: slices.Index(m.nodes.outputs, children(r)[0])})
 	}
+	for _, n := range BaseGraph(g.Model.Graph).AllNodes() {
+		if _, ok := g.values[n]; !ok {
+			continue
+		}
+		if r, ok := rangeOf(n); ok {
+			links.Ranges = append(links.Ranges, r)
+		}
+	}
+	for _, s := range m.nodes.sets {
+		in := children(s)
+		links.Sets = append(links.Sets, Set{To: in[0], Output: slices.Index(m.nodes.outputs, in[1])})
+	}
 	return &links
-}
-
-// userNodes are the nodes of a graph that matter to its user.
-type userNodes struct {
-	parents map[*gorgonia.Node]gorgonia.Nodes // nodes that read a node, except by gorgonia.Read
-	loss    *gorgonia.Node                    // nil: nothing was differentiated
-	wanted  gorgonia.Nodes                    // inputs with a gradient
-	outputs gorgonia.Nodes                    // each once
-	reads   gorgonia.Nodes                    // nodes of gorgonia.Read
-}
-
-// userNodesOf returns the nodes of g that matter to its user; the nodes of keep are outputs, too.
-// It reads edges from the nodes, as children does.
-func userNodesOf(g *gorgonia.ExprGraph, keep gorgonia.Nodes) (*userNodes, error) {
-	u := &userNodes{parents: make(map[*gorgonia.Node]gorgonia.Nodes)}
-	read := make(map[*gorgonia.Node]bool) // operands of gorgonia.Read
-	all := g.AllNodes()
-	for _, n := range all {
-		if n.Op() == nil && n.Deriv() != nil {
-			u.wanted = append(u.wanted, n)
-		}
-		if _, ok := readTarget(n); ok {
-			u.reads = append(u.reads, n)
-			read[children(n)[0]] = true
-			continue
-		}
-		for _, x := range children(n) {
-			u.parents[x] = append(u.parents[x], n)
-		}
-	}
-	if err := u.findLoss(all); err != nil {
-		return nil, err
-	}
-	// Statements have no type and no value.
-	for _, n := range all {
-		if n.Type() != nil && (n == u.loss && n.Op() != nil || read[n] || slices.Contains(keep, n) || u.isRoot(n)) {
-			u.outputs = append(u.outputs, n)
-		}
-	}
-	return u, nil
-}
-
-// isRoot reports whether the user made n, n is computed, and no other node reads it.
-func (u *userNodes) isRoot(n *gorgonia.Node) bool {
-	return Computed(n) && len(u.parents[n]) == 0 && !isBackward(n)
-}
-
-// isBackward reports whether Gorgonia made n to differentiate. Gorgonia puts such nodes into groups
-// with these names; some are in no group, but other nodes read them.
-func isBackward(n *gorgonia.Node) bool {
-	group := reflect.ValueOf(n).Elem().FieldByName("group").String()
-	return len(n.DerivOf()) > 0 || group == "gradients" || group == "undifferentiated nodes"
-}
-
-// findLoss finds the node that was differentiated: it has a gradient, and no node with a gradient
-// reads it.
-func (u *userNodes) findLoss(all gorgonia.Nodes) error {
-	var names []string
-	for _, n := range all {
-		if n.Deriv() == nil || slices.ContainsFunc(u.parents[n], func(p *gorgonia.Node) bool { return p.Deriv() != nil }) {
-			continue
-		}
-		u.loss = n
-		names = append(names, n.Name())
-	}
-	switch {
-	case len(names) > 1:
-		return fmt.Errorf("%q were differentiated separately: differentiate their sum: %w", names, ErrLosses)
-	case u.loss == nil:
-		return nil
-	}
-	// Another initial gradient would scale all gradients: the backward pass here begins with 1.
-	if op := u.loss.Deriv().Op(); op == nil || valueOf(op) == nil || scalarOf(valueOf(op)) != (scalarConst{1, true}) {
-		return fmt.Errorf("the gradient of %q does not begin with 1: %w", u.loss.Name(), ErrLosses)
-	}
-	return nil
-}
-
-// fromGradients returns the nodes that are computed from gradients of inputs.
-func (u *userNodes) fromGradients() map[*gorgonia.Node]bool {
-	found := make(map[*gorgonia.Node]bool)
-	var stack gorgonia.Nodes // nodes whose readers are not visited yet
-	for _, n := range u.wanted {
-		if Computed(n.Deriv()) {
-			stack = append(stack, n.Deriv())
-		}
-	}
-	for len(stack) > 0 {
-		n := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if !found[n] {
-			found[n] = true
-			stack = append(stack, u.parents[n]...)
-		}
-	}
-	return found
-}
-
-// ownsDeriv reports whether the node that Gorgonia made for n's gradient can hold it: the node is
-// computed, and is the gradient of no other input. Where the gradient is added to a sum, the
-// program must not read the node either: it expects the gradient alone.
-func (u *userNodes) ownsDeriv(n *gorgonia.Node, sum bool) bool {
-	d := n.Deriv()
-	if !Computed(d) || sum && slices.Contains(u.outputs, d) {
-		return false
-	}
-	return !slices.ContainsFunc(u.wanted, func(w *gorgonia.Node) bool { return w != n && w.Deriv() == d })
 }

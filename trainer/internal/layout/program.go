@@ -28,8 +28,10 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 	for _, in := range p.Instrs {
 		r.Labels = append(r.Labels, in.Label)
 		switch {
-		case in.Mark != "":
+		case in.Mark == ir.FallbackMark:
 			r.Fallbacks = append(r.Fallbacks, in.Label)
+		case in.Mark != "":
+			note("%s: %s", in.Label, in.Mark)
 		case slow != nil && slow.RunsByReference(in.Op):
 			note("%s: %s has no kernel on %s and runs by its reference, slowly, and allocates on the Go heap",
 				in.Label, in.Op.Name, dev.Name())

@@ -24,8 +24,8 @@ func TestDescribeNamesInstructionsThatCostMore(t *testing.T) {
 	}
 	p.Instrs = []ir.Instr{
 		{Op: kernels.Neg, In: []kernels.Value{0}, Out: []kernels.Value{1}, Label: "forward"},
-		{Op: kernels.Exp, In: []kernels.Value{0}, Out: []kernels.Value{2}, Label: "again", Recomputed: true, Backward: true},
-		{Op: kernels.Neg, In: []kernels.Value{2}, Out: []kernels.Value{3}, Label: "fallback", Backward: true, Mark: "!"},
+		{Op: kernels.Exp, In: []kernels.Value{0}, Out: []kernels.Value{2}, Label: "again", Recomputed: true, Backward: true, Mark: "unlike others"},
+		{Op: kernels.Neg, In: []kernels.Value{2}, Out: []kernels.Value{3}, Label: "fallback", Backward: true, Mark: ir.FallbackMark},
 	}
 	r := layout.Describe(p, bare{})
 	share := float64(p.WorkOf(&p.Instrs[1]).Time) / float64(p.WorkOf(&p.Instrs[0]).Time)
@@ -33,10 +33,10 @@ func TestDescribeNamesInstructionsThatCostMore(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	slow := "forward: neg has no kernel on bare and runs by its reference, slowly, and allocates on the Go heap"
-	if !slices.Contains(r.Notes, slow) || !slices.Contains(r.Notes, "placed by test") || len(r.Notes) != 3 {
-		t.Errorf("notes %q, want three with %q", r.Notes, slow)
+	if !slices.Contains(r.Notes, slow) || !slices.Contains(r.Notes, "placed by test") || !slices.Contains(r.Notes, "again: unlike others") || len(r.Notes) != 4 {
+		t.Errorf("notes %q, want four with %q", r.Notes, slow)
 	}
-	if notes := layout.Describe(p, nil).Notes; slices.Contains(notes, slow) || len(notes) != 2 {
+	if notes := layout.Describe(p, nil).Notes; slices.Contains(notes, slow) || len(notes) != 3 {
 		t.Errorf("without a device: notes %q", notes)
 	}
 	if n := layout.StagingBytes(bare{}, p); n != 7 {
