@@ -43,7 +43,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	c.Label, c.Owner, c.Mark = "check loss", "guard", ""
 	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, loss, guard)
 	trained := c.trained(grads)
-	scale, keep := kernels.None, u.keepsGradients()
+	scale, keep := kernels.None, u.KeepsGradients()
 	if keep {
 		if err := c.keepGradients(trained, grads); err != nil {
 			return err
