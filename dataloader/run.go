@@ -119,7 +119,7 @@ func (r *Run) issue(i int, ready Waiter) {
 		return
 	}
 	f.step = r.issued
-	f.rows = min(r.l.opt.Batch, len(r.l.order)-f.step*r.l.opt.Batch)
+	f.rows = min(r.l.opt.Batch, r.l.samples-f.step*r.l.opt.Batch)
 	f.next, f.left, f.ready, f.state = 0, f.rows, ready, filling
 	switch {
 	case ready != nil:
@@ -203,8 +203,8 @@ func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 func (r *Run) give(f *fill) Batch {
 	f.state = held
 	r.given++
-	first := f.step * r.l.opt.Batch
-	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: r.l.order[first : first+f.rows : first+f.rows]}
+	slot := r.ring[f.step%len(r.ring)]
+	return Batch{Slot: slot, Step: f.step, Rows: f.rows, Indices: r.l.indicesOf(slot, f.step*r.l.opt.Batch, f.rows)}
 }
 
 // over returns the error that ends a call of Next with ctx, or nil. l.mu is held.
