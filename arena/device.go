@@ -41,9 +41,10 @@ type Info struct {
 type Memory interface {
 	// Size returns the length in bytes.
 	Size() int64
-	// Bytes returns the block itself, or nil if the host cannot see it.
+	// Bytes returns the block itself, or nil if the host cannot see it. Slices of it must not be used
+	// after Free: the memory may be gone from the process.
 	Bytes() []byte
-	// Free releases the block. A second call returns an error that wraps ErrFreed; the first call
+	// Free releases the block. No work in streams may use it. A second call returns an error that wraps ErrFreed; the first call
 	// after the device's Close, which released the block, returns one that wraps ErrClosed.
 	Free() error
 }

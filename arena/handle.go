@@ -35,7 +35,8 @@ func (h Handle) Err() error {
 }
 
 // Bytes returns the range itself, not a copy. Do not use the slice after the step: unlike the
-// handle it cannot fail. If the host cannot see device memory, Bytes returns an error that wraps
+// handle it cannot fail. Never use it after Close, which gives the memory back to the system: that
+// may end the process. If the host cannot see device memory, Bytes returns an error that wraps
 // ErrInvalid: use Read and Write.
 func (h Handle) Bytes() ([]byte, error) {
 	if h.arena == nil {

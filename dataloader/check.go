@@ -69,11 +69,11 @@ func checkFields(fields []Field) error {
 // set, it also compares the fields.
 func (l *Loader) changed(fields bool) (err error) {
 	defer blame(l.ds, &err)
-	if n := l.ds.Len(); n != len(l.order) {
-		return &ChangedError{Dataset: fmt.Sprintf("%T", l.ds), Was: len(l.order), Now: n}
+	if n := l.ds.Len(); n != l.samples {
+		return &ChangedError{Dataset: fmt.Sprintf("%T", l.ds), Was: l.samples, Now: n}
 	}
 	if fields && !slices.EqualFunc(l.fields, l.ds.Fields(), Field.equal) {
-		return &ChangedError{Dataset: fmt.Sprintf("%T", l.ds), Was: len(l.order), Now: len(l.order)}
+		return &ChangedError{Dataset: fmt.Sprintf("%T", l.ds), Was: l.samples, Now: l.samples}
 	}
 	return nil
 }

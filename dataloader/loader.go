@@ -46,19 +46,23 @@ type Loader struct {
 	bytes   []int   // of one sample, by field
 	instant instant // ds, if it is instant, else nil
 	steps   int     // batches of an epoch
-	order   []int32
+	samples int
+	order   []int32 // indices of an epoch, position by position; nil: the order of the dataset
 	workers []*worker
 	gone    chan struct{} // closed when the last worker has returned
 
-	mu     sync.Mutex
-	wake   sync.Cond // signals work, or that the loader is closed
-	run    *Run      // the current or latest epoch
-	live   int       // workers that have not returned
-	closed bool
+	mu   sync.Mutex
+	wake sync.Cond // signals work, or that the loader is closed
+	run  *Run      // the current or latest epoch
+	live int       // workers that have not returned
+	// indices are those of the batches in the slots, kept from run to run; nil if order has them.
+	indices [][]int32
+	closed  bool
 }
 
 // New validates the dataset and the options and starts the workers, which wait for Epoch. It
-// allocates 4 bytes a sample for the order. The caller must Close the loader, which stops the
+// allocates 4 bytes a sample for the order if Options.Shuffle is set, else 4 bytes a row of a batch.
+// The caller must Close the loader, which stops the
 // workers.
 func New(ds Dataset, opt Options) (*Loader, error) {
 	if err := errors.Join(Check(ds), opt.check()); err != nil {
@@ -89,8 +93,10 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 	if opt.Tail == KeepTail && n%opt.Batch != 0 {
 		l.steps++
 	}
-	l.order = make([]int32, n)
-	identity(l.order)
+	l.samples = n
+	if opt.Shuffle {
+		l.order = make([]int32, n)
+	}
 	l.wake.L = &l.mu
 	l.live = opt.Workers
 	for i := range opt.Workers {
@@ -151,7 +157,40 @@ func (l *Loader) Steps() int { return l.steps }
 
 // Dropped returns the number of samples that an epoch leaves out: 0 unless Options.Tail is
 // DropTail.
-func (l *Loader) Dropped() int { return len(l.order) - min(len(l.order), l.steps*l.opt.Batch) }
+func (l *Loader) Dropped() int { return l.samples - min(l.samples, l.steps*l.opt.Batch) }
+
+// Bytes returns the bytes of Go memory that the loader keeps for indices of samples: those of an
+// epoch if Options.Shuffle is set, else those of the batches in the slots.
+func (l *Loader) Bytes() (bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bytes = 4 * int64(cap(l.order))
+	for _, s := range l.indices {
+		bytes += 4 * int64(cap(s))
+	}
+	return bytes
+}
+
+// index returns the index of the sample at a position of the epoch.
+func (l *Loader) index(position int) int {
+	if l.order == nil {
+		return position
+	}
+	return int(l.order[position])
+}
+
+// indicesOf returns the indices of the rows samples from a position on, for the batch in slot i. l.mu
+// is held.
+func (l *Loader) indicesOf(i, position, rows int) []int32 {
+	if l.order != nil {
+		return l.order[position : position+rows : position+rows]
+	}
+	s := l.indices[i][:rows:rows]
+	for k := range s {
+		s[k] = int32(position + k)
+	}
+	return s
+}
 
 // Workers returns the number of workers.
 func (l *Loader) Workers() int { return len(l.workers) }
@@ -197,6 +236,9 @@ func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, erro
 	}
 	if l.opt.Shuffle {
 		shuffle(l.order, l.opt.Seed, epoch)
+	}
+	for l.order == nil && len(l.indices) < len(slots) {
+		l.indices = append(l.indices, make([]int32, min(l.opt.Batch, l.samples)))
 	}
 	l.run = newRun(ctx, l, epoch, slots)
 	l.wake.Broadcast()

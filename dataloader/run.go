@@ -119,7 +119,7 @@ func (r *Run) issue(i int, ready Waiter) {
 		return
 	}
 	f.step = r.issued
-	f.rows = min(r.l.opt.Batch, len(r.l.order)-f.step*r.l.opt.Batch)
+	f.rows = min(r.l.opt.Batch, r.l.samples-f.step*r.l.opt.Batch)
 	f.next, f.left, f.ready, f.state = 0, f.rows, ready, filling
 	switch {
 	case ready != nil:
@@ -205,7 +205,8 @@ func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 func (r *Run) give(f *fill) Batch {
 	f.state = held
 	r.given++
-	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: r.Indices(f.step)}
+	slot := r.ring[f.step%len(r.ring)]
+	return Batch{Slot: slot, Step: f.step, Rows: f.rows, Indices: r.l.indicesOf(slot, f.step*r.l.opt.Batch, f.rows)}
 }
 
 // over returns the error that ends a call of Next with ctx, or nil. l.mu is held.
@@ -242,15 +243,17 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 }
 
 // Indices returns the indices of the samples of a step, in the order of its rows, whether Next has
-// returned its batch or not. They are valid until the run is closed. It returns nil if the epoch
-// has no such step.
+// returned its batch or not, in a new slice; nil if the epoch has no such step. Call it before the
+// run is closed.
 func (r *Run) Indices(step int) []int32 {
 	if r == nil || r.l == nil || step < 0 || step >= r.l.steps {
 		return nil
 	}
-	first := step * r.l.opt.Batch
-	end := min(first+r.l.opt.Batch, len(r.l.order))
-	return r.l.order[first:end:end]
+	var all []int32
+	for i := step * r.l.opt.Batch; i < min((step+1)*r.l.opt.Batch, r.l.samples); i++ {
+		all = append(all, int32(r.l.index(i)))
+	}
+	return all
 }
 
 // Release gives a slot back. Workers refill it after ready.Sync returns, or at once if ready is

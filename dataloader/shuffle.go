@@ -70,17 +70,12 @@ func below(p *rand.PCG, n uint64) uint64 {
 	return hi
 }
 
-// identity fills order with 0, 1, 2, …
-func identity(order []int32) {
-	for i := range order {
-		order[i] = int32(i)
-	}
-}
-
 // shuffle fills order with a permutation that depends on seed, epoch and the length alone.
 // Fisher–Yates, from the end.
 func shuffle(order []int32, seed uint64, epoch int) {
-	identity(order)
+	for i := range order {
+		order[i] = int32(i)
+	}
 	p := generator(domainShuffle, seed, uint64(epoch), 0)
 	for i := len(order) - 1; i > 0; i-- {
 		j := below(&p, uint64(i+1))

@@ -112,7 +112,7 @@ func (w *worker) do(j job) {
 		if r.ctx.Err() != nil || r.failed.Load() < r.position(j.f.step, row) {
 			return
 		}
-		index := int(r.l.order[first+row])
+		index := r.l.index(first + row)
 		if err := notEOF(w.fetch(j, row, index)); err != nil {
 			r.fail(r.position(j.f.step, row), &SampleError{Worker: w.id, Index: index, Step: j.f.step, Err: err})
 			return

@@ -40,6 +40,7 @@ func Specs(operands []Operand) []Spec {
 //
 //	HostStager         it pins memory of its own for functions of the host
 //	ReferenceRunner    it runs operations without a kernel by their reference
+//	GoAllocator        it allocates Go memory, too
 //	HostAccessChecker  it checks accesses of the host to pinned memory against work in its streams
 type Device interface {
 	arena.Device
@@ -71,6 +72,15 @@ type HostStager interface {
 type ReferenceRunner interface {
 	// RunsByReference reports whether op has no kernel on the device.
 	RunsByReference(op *Op) bool
+}
+
+// GoAllocator is the capability of a device that can allocate its memory on the Go heap, for users
+// who hand out slices of it. The trainer does not need it; a machine (trainer/vm) does, since Gorgonia
+// programs keep slices of values. kernels/cpu has the capability.
+type GoAllocator interface {
+	// AllocGo is Alloc, in memory that the garbage collector frees: slices of it stay valid after
+	// its Free.
+	AllocGo(bytes int64) (arena.Memory, error)
 }
 
 // HostAccessChecker is the capability of a device that finds unordered accesses: work in a stream

@@ -22,6 +22,7 @@ type programCache struct {
 
 	mu      sync.Mutex
 	entries map[cacheKey][]*cacheEntry
+	work    int64 // of all compilations so far; see workOf
 }
 
 // cacheKey identifies a program, apart from the options and the homes that it is compiled for.
@@ -107,7 +108,19 @@ func (c *programCache) compile(ctx context.Context, p *planned, k programKey, li
 	}
 	done.placed, done.after = slices.Clone(p.homes.Asked()[asked:]), initCounts(&p.homes)
 	e.known = append(e.known, done)
+	if done.err == nil {
+		c.mu.Lock()
+		c.work += workOf(done.program)
+		c.mu.Unlock()
+	}
 	return done.program, done.err
+}
+
+// worked returns the work of all compilations so far, as workOf estimates it.
+func (c *programCache) worked() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.work
 }
 
 // initCounts returns the number of homes in each of the modelRegions.

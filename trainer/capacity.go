@@ -25,18 +25,23 @@ type CapacityError struct {
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit with all other options
 	// unchanged. Fits > 0: reduce Batch to it. FitsEval > 0: reduce EvalBatch to it. If only one of
 	// the two is above 0, the other option may stay as it is. Both 0: no reduction was found; the
-	// message says why.
+	// message says why. See Partial.
 	Fits, FitsEval int
 	// Change describes a change of other options that would fit and costs little time: another
 	// optimizer, guard, recomputation, precision, offloading, or several smaller steps for each
 	// update. The change keeps Batch·Accumulate, the number of samples in an update, the same.
-	// Options are the options with that change, ready for New. Change is empty if no change would
-	// fit.
+	// Options are the options with that change, ready for New. Change is empty if no change was
+	// found.
 	Change  string
 	Options Options
+	// Partial is set if the search for what would fit was ended because it has a fixed budget of
+	// work: a larger batch or a cheaper change than stated, or one although none is stated, may fit.
+	// MaxBatch and Explore search without a limit.
+	Partial bool
 	Plan    *report.Plan // the plan that does not fit
 
-	unknown error // why Fits could not be computed
+	unknown     error // why Fits could not be computed
+	batchesLeft bool  // the search for Fits was ended
 }
 
 func (e *CapacityError) Error() string {
@@ -53,11 +58,16 @@ func (e *CapacityError) Error() string {
 		fmt.Fprintf(&s, "batch %d instead of %d would fit", e.Fits, e.Batch)
 	case e.FitsEval > 0:
 		fmt.Fprintf(&s, "EvalBatch %d instead of %d would fit", e.FitsEval, e.EvalBatch)
+	case e.batchesLeft:
+		s.WriteString("no batch was found that would fit")
 	default:
 		s.WriteString("not even the smallest batch would fit")
 	}
 	if e.Change != "" {
 		fmt.Fprintf(&s, "; %s", e.Change)
+	}
+	if e.Partial {
+		s.WriteString("; the search for what fits was ended to be quick: trainer.MaxBatch and trainer.Explore search on")
 	}
 	return s.String()
 }
@@ -100,26 +110,34 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	// error. If ctx is done, the caller wants no message but the end.
 	p.cache.complete = false // what would fit is not trained
 	var err error
-	if e.Fits, e.FitsEval, e.unknown = p.largestFitting(ctx, limit); e.unknown != nil && ctx.Err() != nil {
+	budget := p.newBudget()
+	if e.Fits, e.FitsEval, e.unknown = p.largestFitting(ctx, limit, budget); e.unknown != nil && ctx.Err() != nil {
 		return e.unknown
 	}
-	if e.Change, e.Options, err = p.cheapestChange(ctx, limit); err != nil {
+	e.batchesLeft = budget.spent
+	if e.Change, e.Options, err = p.cheapestChange(ctx, limit, budget); err != nil {
 		return err
 	}
+	e.Partial = budget.spent
 	return e
 }
 
 // largestFitting returns the batches that CapacityError names, the first of these that fit: the
 // largest EvalBatch with Batch as it is; the largest Batch with EvalBatch as it is; the largest
 // Batch with an EvalBatch no larger. 0 leaves one as it is, or means that none fits.
-func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval int, err error) {
+func (p *planned) largestFitting(ctx context.Context, limit int64, budget *searchBudget) (batch, eval int, err error) {
 	opt := p.opt
+	if p.leastBytes(&opt) > limit {
+		return 0, 0, nil
+	}
 	// A smaller EvalBatch is the first choice, since it changes no result of training. None below
 	// Batch is tried: there training decides how large slots and results are.
 	if opt.EvalBatch > opt.Batch {
 		fits := func(rows int) (bool, error) {
 			opt := opt
-			opt.EvalBatch = rows
+			if opt.EvalBatch = rows; !budget.affordsOne(&opt) {
+				return false, nil
+			}
 			q, err := newPlanned(ctx, p.model, opt, p.cache)
 			return err == nil && q.layout.Total() <= limit, err
 		}
@@ -139,7 +157,7 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 		if opt.EvalBatch != p.opt.EvalBatch {
 			known = sizedBatch{}
 		}
-		e.MaxBatch = opt.Batch - 1
+		e.MaxBatch, e.budget = opt.Batch-1, budget
 		batch, _, err = e.largest(ctx, opt, known)
 		if errors.Is(err, frontend.ErrRows) { // the only smaller batch is 1, which batch normalization refuses
 			return nil

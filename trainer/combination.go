@@ -83,11 +83,15 @@ func (c *combination) describe(axes []axis) string {
 // time, as text and as options. The text is empty if there is none. A refusal must not take long,
 // so it does not plan every combination: for each optimizer, given one first, it tries every guard
 // and recomputation with the given batch, another precision only if none of these fits, and the
-// fewest steps of an update that fit.
-func (p *planned) cheapestChange(ctx context.Context, limit int64) (change string, opt Options, err error) {
+// fewest steps of an update that fit. It plans none that needs more than limit by arithmetic
+// (leastBytes), and ends with the best so far when the budget is spent.
+func (p *planned) cheapestChange(ctx context.Context, limit int64, budget *searchBudget) (
+	change string, opt Options, err error,
+) {
 	// The explorer has no Progress: New and MaxBatch have no function to call.
 	axes := p.axes()
 	e := p.explorer(limit)
+	e.budget = budget
 	given := p.opt
 	given.Memory = limit
 	// Settings of this axis are in the order of preference, so the first optimizer with a
@@ -104,11 +108,11 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64) (change strin
 					tried = append(tried, c.withSettings(axes, guard, 0, recompute, precision)...)
 				}
 			}
-			best = e.best(ctx, tried)
+			best = e.best(ctx, p.without(tried, limit))
 		}
 		// Other batches: all else as it is, the fewest steps of an update first.
 		for batch := 1; batch < len(axes[batchAxis].settings); batch++ {
-			if fewer := e.best(ctx, c.withSettings(axes, 0, batch, 0, 0)[:1]); fewer != nil {
+			if fewer := e.best(ctx, p.without(c.withSettings(axes, 0, batch, 0, 0)[:1], limit)); fewer != nil {
 				if best == nil || fewer.better(best) {
 					best = fewer
 				}
@@ -134,12 +138,17 @@ func (c combination) withSettings(axes []axis, guard, batch, recompute, precisio
 }
 
 // best plans combinations and returns the best of those that fit, or nil. A combination that the
-// model refuses does not fit.
+// model refuses, or that the budget does not afford, does not fit.
 func (e *explorer) best(ctx context.Context, some []combination) (best *combination) {
-	forEach(some, func(c *combination) { c.err = e.plan(ctx, c.opt, &c.choice) }, e.report(ExploreCombinations))
-	for i := range some {
-		if c := &some[i]; c.err == nil && c.choice.Fits && (best == nil || c.better(best)) {
-			best = c
+	// Some at once: what the budget affords must not depend on which plan is done first.
+	for few := range slices.Chunk(some, searchStep) {
+		e.budget.begin()
+		few = slices.DeleteFunc(few, func(c combination) bool { return !e.budget.affords(&c.opt) })
+		forEach(few, func(c *combination) { c.err = e.plan(ctx, c.opt, &c.choice) }, e.report(ExploreCombinations))
+		for i := range few {
+			if c := &few[i]; c.err == nil && c.choice.Fits && (best == nil || c.better(best)) {
+				best = c
+			}
 		}
 	}
 	return best

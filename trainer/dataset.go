@@ -22,6 +22,7 @@ type batchSource struct {
 	samples int                // of read
 	fields  []dataloader.Field // of read
 	full    *boundProgram      // the program of a full batch
+	tail    programKey         // of the last, short batch; zero if there is none
 }
 
 // openSource checks a dataset against the plan, uploads it if it is resident, and compiles the
@@ -64,7 +65,8 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	}
 	steps := s.samples/opt.rows(mode) + 1
 	window, _, _ := opt.window(mode, steps-1, steps)
-	err = t.ensureProgram(ctx, programKey{mode, tail, s.dataset, window})
+	s.tail = programKey{mode, tail, s.dataset, window}
+	err = t.ensureProgram(ctx, s.tail)
 	if errors.Is(err, frontend.ErrRows) {
 		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
 			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",

@@ -82,7 +82,7 @@ func (p *epochPass) replayWindow(run *dataloader.Run, s *slot) (step int, err er
 	_, first, _ := t.plan.opt.window(p.mode, last, p.loader.Steps())
 	var indices [][]int32
 	for step := first; step < last; step++ {
-		indices = append(indices, slices.Clone(run.Indices(step)))
+		indices = append(indices, run.Indices(step))
 	}
 	// No reader may write to the slot now.
 	if first == last || run.Close() != nil {

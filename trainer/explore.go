@@ -93,6 +93,7 @@ type explorer struct {
 	cache     *programCache
 	limit     int64 // bytes
 	givenTime int64 // of an update with the given options, by the cost model
+	budget    *searchBudget
 }
 
 // explore plans all combinations of settings of the axes.
@@ -229,7 +230,8 @@ type sizedBatch struct {
 }
 
 // largest returns the largest batch of a step, up to MaxBatch, that fits, and the plan of the
-// smallest batch that the model function accepts, 1 or 2. It returns 0 if none fits. known is a
+// smallest batch that the model function accepts, 1 or 2. It returns 0 if none fits. If the budget
+// ends the search, it returns the largest batch so far, and no plan if it has made none. known is a
 // batch whose size is known, or none. The next batch to try is where a line through the largest
 // batch that is known to fit and the smallest that is known not to meets the limit. Example: batch
 // 10 needs 100 bytes, 50 needs 500, and the limit is 300. The line says 30: one plan of 30 and one
@@ -240,6 +242,9 @@ func (e *explorer) largest(ctx context.Context, opt Options, known sizedBatch) (
 		return newPlanned(ctx, e.model, opt, e.cache)
 	}
 	good := sizedBatch{rows: 1}
+	if !e.budget.affordsOne(&opt) {
+		return 0, nil, nil
+	}
 	least, err = plan(good.rows)
 	if errors.Is(err, frontend.ErrRows) && e.MaxBatch > 1 { // batch normalization needs 2 rows
 		good.rows = 2
@@ -259,7 +264,7 @@ func (e *explorer) largest(ctx context.Context, opt Options, known sizedBatch) (
 	// batch, so a line predicts the limit well. Under recomputation they do not: bisect. step makes
 	// guesses bolder, since several batches may have plans of one size: places are multiples of
 	// arena.Align.
-	for step := 1; bad.rows-good.rows > 1; step *= 2 {
+	for step := 1; bad.rows-good.rows > 1 && e.budget.affordsOne(&opt); step *= 2 {
 		n := e.guess(good, bad, step, opt.Recompute.Auto)
 		p, err := plan(n)
 		switch {

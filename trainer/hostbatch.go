@@ -56,6 +56,28 @@ func (hs *hostBatches) give(h *hostBatch) {
 	}
 }
 
+// bytes returns the bytes that are kept for later predictions.
+func (hs *hostBatches) bytes() (n int64) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	for _, h := range hs.free {
+		n += int64(cap(h.output)) + 8*int64(cap(h.row))
+		for _, s := range h.slots {
+			for _, f := range s.Fields {
+				n += int64(cap(f))
+			}
+		}
+	}
+	return n
+}
+
+// drop forgets the memory of finished predictions.
+func (hs *hostBatches) drop() {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.free = nil
+}
+
 // fits reports whether h has exactly the size of batches of rows samples with these fields.
 func (h *hostBatch) fits(fields []dataloader.Field, rows int) bool {
 	if len(h.slots[0].Fields) != len(fields) {

@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
@@ -14,8 +15,9 @@ const maxLoaders = 8
 // loaders are the loaders of the datasets that passes have read, kept from pass to pass. Only the
 // caller that has the device may use them.
 type loaders struct {
-	opt  *Options
-	open []loader
+	opt   *Options
+	open  []loader
+	bytes atomic.Int64 // of indices that all loaders keep; Stats reads it at any time
 }
 
 // loader is the loader of a dataset.
@@ -29,6 +31,7 @@ type loader struct {
 // get returns the loader for ds, the same one for every pass of a mode over it. It reads
 // source, which is ds itself, or the indices of its samples if ds is resident.
 func (ls *loaders) get(mode compile.Mode, ds dataloader.Dataset, source batchSource) (*dataloader.Loader, error) {
+	defer ls.count()
 	train := mode == compile.Train
 	isFor := func(l loader) bool { return comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train }
 	for _, l := range ls.open {
@@ -57,13 +60,25 @@ func (ls *loaders) get(mode compile.Mode, ds dataloader.Dataset, source batchSou
 	return l, nil
 }
 
+// count brings bytes up to date.
+func (ls *loaders) count() {
+	var n int64
+	for _, l := range ls.open {
+		n += l.loader.Bytes()
+	}
+	ls.bytes.Store(n)
+}
+
 // keepUntilClose adds a loader that could not be closed, so that close tries again.
 func (ls *loaders) keepUntilClose(ds dataloader.Dataset, l *dataloader.Loader) {
 	ls.open = append(ls.open, loader{ds: ds, loader: l})
 }
 
 // close closes all loaders. Those that a reader still uses stay in open.
-func (ls *loaders) close() error { return ls.closeIf(func(loader) bool { return true }) }
+func (ls *loaders) close() error {
+	defer ls.count()
+	return ls.closeIf(func(loader) bool { return true })
+}
 
 // closeIf closes the loaders for which gone holds.
 func (ls *loaders) closeIf(gone func(loader) bool) error {

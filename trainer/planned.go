@@ -34,7 +34,7 @@ type programKey struct {
 //	ModelFunc ─► graph ─► program ─► homes, scratch ─► layout
 //
 // After New a plan changes in one way only: programs of short batches are added, in the memory that
-// is there.
+// is there, and dropped.
 type planned struct {
 	opt    Options
 	model  ModelFunc
@@ -320,6 +320,12 @@ func (p *planned) add(k programKey, prog *ir.Program) {
 	p.programs[k] = prog
 	p.order = append(p.order, k)
 	p.staging = max(p.staging, layout.StagingBytes(p.opt.Device, prog))
+}
+
+// drop removes the program of a short batch. What the device has pinned for it stays.
+func (p *planned) drop(k programKey) {
+	delete(p.programs, k)
+	p.order = slices.DeleteFunc(p.order, func(o programKey) bool { return o == k })
 }
 
 // training returns the program that trains and updates a full batch.

@@ -105,8 +105,15 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	if err := t.streams.compute.Sync(); err != nil { // as in openSource
 		return kernels.Spec{}, err
 	}
-	// openPrediction has made the program of the last, short batch, so find needs to compile none.
-	p, err := t.programs.find(programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset})
+	// openPrediction has made the program of the last, short batch. Other predictions may have dropped
+	// it since.
+	k := programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset}
+	if k == source.tail {
+		if err := t.ensureProgram(ctx, k); err != nil {
+			return kernels.Spec{}, err
+		}
+	}
+	p, err := t.programs.find(k)
 	if err != nil {
 		return kernels.Spec{}, err
 	}

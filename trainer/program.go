@@ -102,9 +102,22 @@ func (p *boundProgram) enqueue(st *streams, s *slot) error {
 	return p.exec[s.index].Launch(st.compute)
 }
 
-// programs are the programs of a trainer, bound. There is one for each mode, batch size, dataset
-// and window that has occurred.
+// programs are the programs of a trainer, bound: one for each mode, dataset and window of full
+// batches, and those of the short batches in shortPrograms.
 type programs map[programKey]*boundProgram
+
+// maxShort bounds the programs of short batches, for callers that predict or train datasets of many
+// lengths. One pass needs one of them.
+const maxShort = 8
+
+// shortPrograms lists the programs of short batches that a trainer keeps, the least recently used
+// first.
+type shortPrograms []programKey
+
+// use moves k to the end, or adds it.
+func (s *shortPrograms) use(k programKey) {
+	*s = append(slices.DeleteFunc(*s, func(o programKey) bool { return o == k }), k)
+}
 
 // find returns the program for a batch of k.rows, which ensure has made.
 func (ps programs) find(k programKey) (*boundProgram, error) {
@@ -125,10 +138,12 @@ func (ps programs) close() error {
 }
 
 // ensureProgram compiles and binds program k, for a batch smaller than the full one, unless it
-// exists. It needs no device memory: it reuses the places of the full batch's program. The caller
-// has the device.
+// exists. It needs no device memory: it reuses the places of the full batch's program. It drops the
+// least recently used of the others if there are more than maxShort. The caller has the device, and
+// no step is in flight.
 func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
 	if t.programs[k] != nil {
+		t.short.use(k)
 		return nil
 	}
 	full := t.plan.programs[programKey{k.mode, t.plan.opt.rows(k.mode), k.dataset, k.window}]
@@ -154,7 +169,16 @@ func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
 	defer t.mu.Unlock()
 	t.plan.add(k, prog)
 	t.programs[k] = bound
-	return nil
+	t.short.use(k)
+	if len(t.short) <= maxShort {
+		return nil
+	}
+	oldest := t.short[0]
+	t.short = slices.Delete(t.short, 0, 1)
+	err = t.programs[oldest].close()
+	t.plan.drop(oldest)
+	delete(t.programs, oldest)
+	return err
 }
 
 // checkSameParameters returns an error unless prog trains all parameters that the full batch's

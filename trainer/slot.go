@@ -72,11 +72,12 @@ func newSlot(m *memory, i, rows int) (s *slot, err error) {
 	return s, nil
 }
 
-// close releases the slot's events.
+// close releases the slot's events, and drops the views of memory that is about to be freed.
 func (s *slot) close() error {
 	if s == nil {
 		return nil
 	}
+	s.host, s.controls, s.status, s.results = nil, nil, nil, nil
 	var errs []error
 	for _, e := range []arena.Event{s.copied, s.ready} {
 		if e != nil {

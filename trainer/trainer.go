@@ -22,6 +22,7 @@ type Trainer struct {
 	streams   streams
 	slots     [2]*slot
 	programs  programs
+	short     shortPrograms
 	loaders   loaders
 	residents residents
 
@@ -127,11 +128,15 @@ type Stats struct {
 	Arena arena.Stats // bytes of device memory
 	// Pinned is the bytes of pinned host memory: slots, results of steps, offloaded tensors, the
 	// arena's copy buffer (arena.StageBytes), and buffers that the device pins to run programs.
-	Pinned   int64
+	Pinned int64
+	// Host is the bytes of Go memory that the trainer keeps: instruction lists, values and placements
+	// of programs, indices of samples, and batches of Predict. Not counted are datasets, and what
+	// loaders and devices keep for themselves, which does not grow with the data.
+	Host     int64
 	Uploaded int64 // bytes of samples copied to the device; with unified memory, bytes written to a slot
 	Updates  int64 // updates of the parameters; 0 if all are frozen
 	Epochs   int   // epochs that Fit has begun
-	Programs int   // programs that were compiled
+	Programs int   // programs that there are: one for each kind of full batch, and the last 8 of short ones
 }
 
 // Stats returns the counters as they are now. It may be called while a pass runs, and after Close.
@@ -146,6 +151,12 @@ func (t *Trainer) Stats() Stats {
 	if t.memory != nil && t.memory.arena != nil {
 		s.Arena = t.memory.arena.Stats()
 		s.Pinned = s.Arena.Pinned + t.memory.extraPinnedBytes()
+	}
+	if t.plan != nil {
+		for _, p := range t.programs {
+			s.Host += p.ir.HostBytes()
+		}
+		s.Host += t.loaders.bytes.Load() + t.staging.bytes()
 	}
 	return s
 }
@@ -180,6 +191,7 @@ func (t *Trainer) Close() error {
 	errs := []error{t.loaders.close()}
 	if first {
 		errs = append(errs, t.streams.close(), t.programs.close())
+		t.staging.drop()
 		for _, s := range t.slots {
 			errs = append(errs, s.close())
 		}

@@ -113,7 +113,7 @@ func newCompiler(cfg Config) *compiler {
 			Training:  cfg.Mode == Train || cfg.Mode == Machine && !cfg.Eval,
 			Predict:   cfg.Mode == Predict,
 			Machine:   cfg.Mode == Machine,
-			Offloaded: cfg.Offload.parameter,
+			Offloaded: cfg.Offload.Offloads,
 		}),
 		forward: &frontend.Forward{},
 		weight:  kernels.None,

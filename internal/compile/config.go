@@ -112,9 +112,9 @@ type Update struct {
 // scale, or, in a window of a model with weights, 1 / the sum of weights.
 func (u *Update) Factor(weighted bool) bool { return u.Scaled || weighted && u.Window != Alone }
 
-// keepsGradients reports whether all gradients are kept until the update, which then happens as a
+// KeepsGradients reports whether all gradients are kept until the update, which then happens as a
 // whole or not at all.
-func (u *Update) keepsGradients() bool {
+func (u *Update) KeepsGradients() bool {
 	return !u.GuardEach || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
 }
 
@@ -151,8 +151,8 @@ type Offload struct {
 	Layers     []string // layers whose parameters of two dimensions or more are offloaded
 }
 
-// parameter reports whether a parameter is offloaded. Vectors are not: their transfers would take
+// Offloads reports whether a parameter is offloaded. Vectors are not: their transfers would take
 // longer to begin than to run.
-func (o *Offload) parameter(name string, spec kernels.Spec) bool {
+func (o *Offload) Offloads(name string, spec kernels.Spec) bool {
 	return len(spec.Shape) > 1 && (o.Parameters || slices.Contains(o.Layers, ir.OwnerOf(name)))
 }

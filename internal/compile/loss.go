@@ -54,7 +54,7 @@ func (c *compiler) checkLoss() error {
 	}
 	p := &ir.Program{Batch: model.Batch}
 	b := ir.NewBuilder(p, &ir.Homes{})
-	_, err = frontend.New(b, model, frontend.Options{Training: c.cfg.Mode == Train, Offloaded: c.cfg.Offload.parameter}).Forward()
+	_, err = frontend.New(b, model, frontend.Options{Training: c.cfg.Mode == Train, Offloaded: c.cfg.Offload.Offloads}).Forward()
 	if err != nil || !sameStructure(c.Program, p) {
 		return nil
 	}

@@ -50,7 +50,7 @@ func (c *compiler) update(grads []kernels.Value) error {
 	}
 	guard = c.checkVariances(guard)
 	trained := c.trained(grads)
-	scale, keep := kernels.None, u.keepsGradients()
+	scale, keep := kernels.None, u.KeepsGradients()
 	if keep {
 		if err := c.keepGradients(trained, grads); err != nil {
 			return err

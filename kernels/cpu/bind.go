@@ -83,6 +83,8 @@ type program struct {
 	calls  []bound
 	slow   []*kernels.Op // ops without a kernel, which run by their reference
 	failed error         // set by a call that fails, taken by Launch
+	// memories are the blocks of this device that the calls use. Each launch keeps them mapped.
+	memories []*memory
 }
 
 // bound is one prepared call.
@@ -104,13 +106,20 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if len(at.Pinned) > 0 {
 		return nil, fmt.Errorf("cpu: bind: a device with unified memory has no regions in pinned memory: %w", arena.ErrInvalid)
 	}
+	p := &program{dev: d, calls: make([]bound, 0, len(calls))}
+	if m, ok := at.Memory.(*memory); ok {
+		p.memories = append(p.memories, m)
+	}
+	if !retainAll(p.memories) {
+		return nil, fmt.Errorf("cpu: bind: memory of %d bytes: %w", at.Memory.Size(), arena.ErrFreed)
+	}
+	defer doneAll(p.memories)
 	mem := at.Memory.Bytes()
 	if mem == nil && at.Memory.Size() > 0 {
 		return nil, fmt.Errorf("cpu: bind: memory of %d bytes: %w", at.Memory.Size(), arena.ErrFreed)
 	}
 	places := devcheck.Of(at)
 	places.Aligned = func(at, align int64) bool { return !misaligned(mem[at:], align) }
-	p := &program{dev: d, calls: make([]bound, 0, len(calls))}
 	var errs []error
 	for i, c := range calls {
 		run, err := p.bind(c, mem, places)
@@ -122,16 +131,21 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 			p.calls = append(p.calls, bound{run, i, c.Op.Name, c.Label})
 		}
 	}
+	var after []*memory
 	for _, c := range at.After {
 		to, from, err := d.copyBytes(c.Dst, c.Src)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cpu: bind: %w", err))
+			continue
 		}
+		used := memoriesOf(c.Dst, c.Src)
+		after = append(after, used[:]...)
 		p.calls = append(p.calls, bound{func() { copy(to, from) }, len(calls), "copy", "after the calls"})
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	p.memories = append(p.memories, after...)
 	return p, nil
 }
 
@@ -187,6 +201,6 @@ func (p *program) run(err *error) {
 
 // Close releases the prepared calls. Later launches return arena.ErrClosed.
 func (p *program) Close() error {
-	p.calls, p.dev = nil, nil
+	p.calls, p.dev, p.memories = nil, nil, nil
 	return nil
 }

@@ -48,6 +48,7 @@ type Device struct {
 var (
 	_ kernels.Device          = (*Device)(nil)
 	_ kernels.ReferenceRunner = (*Device)(nil)
+	_ kernels.GoAllocator     = (*Device)(nil)
 )
 
 // Open starts the workers and returns the device. Negative Threads or Memory are a
@@ -117,13 +118,21 @@ func (d *Device) Info() (arena.Info, error) {
 	return arena.Info{Total: total, Free: free}, nil
 }
 
-// Alloc makes one zeroed block, aligned to 4096 bytes.
-func (d *Device) Alloc(bytes int64) (arena.Memory, error) { return d.alloc("alloc", bytes) }
+// Alloc makes one zeroed block, aligned to 4096 bytes, outside the Go heap: it goes back to the
+// system at its Free. Slices of it must not be used after that. Systems other than Linux: AllocGo.
+func (d *Device) Alloc(bytes int64) (arena.Memory, error) {
+	return d.alloc("alloc", bytes, d.mapMemory)
+}
 
 // Pin makes the same kind of block as Alloc: on the host every block can be copied from and to.
-func (d *Device) Pin(bytes int64) (arena.Memory, error) { return d.alloc("pin", bytes) }
+func (d *Device) Pin(bytes int64) (arena.Memory, error) { return d.alloc("pin", bytes, d.mapMemory) }
 
-func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
+// AllocGo makes the same kind of block as Alloc in Go memory: slices of it stay valid after its Free.
+func (d *Device) AllocGo(bytes int64) (arena.Memory, error) {
+	return d.alloc("alloc", bytes, d.goMemory)
+}
+
+func (d *Device) alloc(what string, bytes int64, newBlock func(int64) (*memory, error)) (arena.Memory, error) {
 	if err := d.usable(what); err != nil {
 		return nil, err
 	}
@@ -140,12 +149,15 @@ func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
 		return nil, fmt.Errorf("cpu: %s: %w", what, err)
 	}
 	if d.limit > 0 {
-		total = min(total, d.limit) // Go ends the process that asks for more than there is
+		total = min(total, d.limit) // the system ends a process that uses more than there is
 	}
 	if bytes > total-d.used {
 		return nil, fmt.Errorf("cpu: %s: need %d bytes, have %d of %d: %w", what, bytes, total-d.used, total, arena.ErrCapacity)
 	}
-	m := &memory{dev: d, size: bytes, bytes: newBlock(bytes)}
+	m, err := newBlock(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %s: %w", what, err)
+	}
 	d.live[m] = struct{}{}
 	d.used += bytes
 	return m, nil

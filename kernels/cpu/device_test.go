@@ -72,9 +72,9 @@ func TestAllocationsAreCountedExactly(t *testing.T) {
 	}
 }
 
-func TestWritingAfterFreeHarmsNobody(t *testing.T) {
+func TestWritingToGoMemoryAfterFreeHarmsNobody(t *testing.T) {
 	d := open(t, cpu.Options{Threads: 1})
-	m, err := d.Alloc(4 << 20)
+	m, err := d.AllocGo(4 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,10 @@ func (s *stream) launch(p *program) error {
 		return err
 	}
 	defer s.mu.Unlock()
+	if !retainAll(p.memories) {
+		return fmt.Errorf("cpu: launch: the program's memory: %w", arena.ErrFreed)
+	}
+	defer doneAll(p.memories)
 	p.run(&s.err)
 	return nil
 }
@@ -68,12 +72,22 @@ func (s *stream) Copy(dst, src arena.Span) error {
 	if err != nil {
 		return fmt.Errorf("cpu: %w", err)
 	}
+	used := memoriesOf(dst, src)
+	if !retainAll(used[:]) {
+		return fmt.Errorf("cpu: copy: %w", arena.ErrFreed)
+	}
+	defer doneAll(used[:])
 	if ok, err := s.begin("copy"); !ok {
 		return err
 	}
 	copy(to, from)
 	s.mu.Unlock()
 	return nil
+}
+
+// memoriesOf returns the blocks of the spans of a copy, which copyBytes has accepted.
+func memoriesOf(dst, src arena.Span) [2]*memory {
+	return [2]*memory{dst.Memory.(*memory), src.Memory.(*memory)}
 }
 
 // copyBytes returns the bytes of a copy between spans.
@@ -99,6 +113,11 @@ func (s *stream) Fill(dst arena.Span, b byte) error {
 	if err != nil {
 		return fmt.Errorf("cpu: fill: %w", err)
 	}
+	used := dst.Memory.(*memory)
+	if !used.retain() {
+		return fmt.Errorf("cpu: fill: %w", arena.ErrFreed)
+	}
+	defer used.done()
 	if ok, err := s.begin("fill"); !ok {
 		return err
 	}

@@ -1,23 +1,34 @@
 package emu
 
 import (
+	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/mapped"
 )
 
 const (
 	zone       = 256  // bytes of red zone on either side of an allocation
 	zoneByte   = 0xC5 // what red zones hold
 	poisonByte = 0xFF // what new memory holds: NaN as float32 and float64, -1 as an integer
-	freedByte  = 0xFE // what freed memory holds: NaN as well
+	freedByte  = 0xFE // what freed pinned memory holds: NaN as well
+
+	// returnSize is the least bytes of pinned memory that are returned to the system as soon as they
+	// are freed, if nobody holds a slice of them.
+	returnSize = 1 << 20
 )
 
-// memory is one block: zone, payload, zone.
+// memory is one block: zone, payload, zone. Pinned memory is Go memory, since the host sees it and
+// may keep slices of it. Device memory is mapped outside the Go heap: only this package sees it, and
+// only while it is not freed.
 type memory struct {
 	d      *Device
 	id     int
 	pinned bool
+	size   int64
+	mapped *mapped.Block // nil: Go memory
 	block  []byte
 	data   []byte // the payload, aligned to arena.Align
 	freed  bool
@@ -64,11 +75,22 @@ func (d *Device) newMemory(bytes int64, pinned bool) (*memory, error) {
 	if bytes <= 0 || bytes > 1<<46 {
 		return nil, fmt.Errorf("emu: a block of %d bytes: %w", bytes, arena.ErrInvalid)
 	}
-	block := make([]byte, bytes+2*zone+arena.Align)
+	m := &memory{d: d, id: d.ledger.Allocs.Ever + d.ledger.Pins.Ever + 1, pinned: pinned, size: bytes,
+		shadow: newShadow(bytes)}
+	total := bytes + 2*zone + arena.Align
+	var block []byte
+	if pinned {
+		block = make([]byte, total)
+	} else {
+		var err error
+		if m.mapped, err = mapped.New(total); err != nil {
+			return nil, fmt.Errorf("emu: %w", err)
+		}
+		block = m.mapped.Bytes()
+	}
 	from := zone + misalignment(block[zone:])
-	block = block[from-zone : from+bytes+zone]
-	m := &memory{d: d, id: d.ledger.Allocs.Ever + d.ledger.Pins.Ever + 1, pinned: pinned,
-		block: block, data: block[zone : zone+bytes : zone+bytes], shadow: newShadow(bytes)}
+	m.block = block[from-zone : from+bytes+zone]
+	m.data = m.block[zone : zone+bytes : zone+bytes]
 	set(m.block, zoneByte)
 	set(m.data, poisonByte)
 	d.live.memories[m] = true
@@ -76,7 +98,7 @@ func (d *Device) newMemory(bytes int64, pinned bool) (*memory, error) {
 }
 
 // Size returns the length in bytes.
-func (m *memory) Size() int64 { return int64(len(m.data)) }
+func (m *memory) Size() int64 { return m.size }
 
 // Bytes returns the contents of pinned memory that was not freed, nil otherwise.
 func (m *memory) Bytes() []byte {
@@ -88,7 +110,7 @@ func (m *memory) Bytes() []byte {
 	return m.data
 }
 
-// Free gives the memory back, and overwrites it so that later reads get poison. Errors wrap
+// Free gives the memory back, and overwrites pinned memory so that later reads get poison. Errors wrap
 // arena.ErrOverrun if a red zone was overwritten, ErrInUse if queued work refers to the memory,
 // which then stays, arena.ErrClosed if the device's Close has freed it, and arena.ErrFreed at a
 // second call.
@@ -118,8 +140,17 @@ func (m *memory) release() error {
 		d.ledger.Allocs.Live--
 		d.ledger.DeviceBytes -= m.Size()
 	}
-	set(m.data, freedByte)
-	return m.zones()
+	err := m.zones()
+	if m.mapped == nil {
+		set(m.data, freedByte)
+		m.block, m.data = nil, nil
+		if m.size >= returnSize {
+			debug.FreeOSMemory()
+		}
+		return err
+	}
+	m.block, m.data = nil, nil
+	return errors.Join(err, m.mapped.Free())
 }
 
 // zones returns an error for the first overwritten byte of the red zones.

@@ -162,6 +162,9 @@ func (l *link) boolAt(i int) bool {
 	return l.bytes[i] != 0
 }
 
+// drop forgets the bytes, which are about to be freed, and the value over them.
+func (l *link) drop() { l.bytes, l.value, l.addr, l.size = nil, nil, 0, 0 }
+
 // detach moves the elements of v from the arena to Go memory, if they are the link's. v stays the
 // same tensor, so that its holders keep it.
 func (l *link) detach(v gorgonia.Value) (err error) {

@@ -284,12 +284,15 @@ func (m *Machine) Close() (err error) {
 	var errs []error
 	for i := range m.inputs {
 		errs = append(errs, m.inputs[i].close())
+		m.inputs[i].drop()
 	}
 	for i := range m.outputs {
 		errs = append(errs, m.outputs[i].close())
+		m.outputs[i].drop()
 	}
 	for i := range m.gradients {
 		errs = append(errs, m.gradients[i].close())
+		m.gradients[i].drop()
 	}
 	if m.program != nil {
 		errs = append(errs, m.program.Close())

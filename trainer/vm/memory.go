@@ -57,11 +57,25 @@ func checkCapacity(plan *report.Plan, dev kernels.Device, limit int64) error {
 	return &CapacityError{Need: plan.Total, Have: have, Total: total, Plan: plan}
 }
 
-// allocate makes the arena.
+// allocate makes the arena. Where the host sees it, it is Go memory: a program may keep slices of a
+// node's elements, which must stay valid after Close.
 func (m *memory) allocate(dev kernels.Device, limit int64) (err error) {
-	m.arena, err = arena.New(dev, &m.layout, limit)
+	var from arena.Device = dev
+	if a, ok := dev.(kernels.GoAllocator); ok {
+		from = goDevice{dev, a}
+	}
+	m.arena, err = arena.New(from, &m.layout, limit)
 	return err
 }
+
+// goDevice is a device that allocates Go memory.
+type goDevice struct {
+	arena.Device
+	kernels.GoAllocator
+}
+
+// Alloc is AllocGo.
+func (d goDevice) Alloc(bytes int64) (arena.Memory, error) { return d.AllocGo(bytes) }
 
 // binding returns the addresses of the regions.
 func (m *memory) binding() kernels.Binding {

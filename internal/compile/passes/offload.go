@@ -16,7 +16,10 @@ const (
 	// mostParts is the most parts of an update. With 16, the two that are in scratch at once are an
 	// eighth of the values that it changes; smaller updates have fewer parts.
 	mostParts = 16
-	partStep  = kernels.Block8 // all parts but the last have a multiple of these elements: whole blocks, and cache lines
+	// mostPartsAll is the most parts of all updates of one parameter, if its gradient is sliced (see
+	// Slices): the time to schedule a program grows faster than their number.
+	mostPartsAll = 32
+	partStep     = kernels.Block8 // all parts but the last have a multiple of these elements: whole blocks, and cache lines
 )
 
 // Offload lets a program work on copies of the values whose homes are in pinned host memory. All
@@ -37,7 +40,8 @@ const (
 // memory.
 func Offload(p *ir.Program, update *kernels.Op, views bool) {
 	o := offloader{Builder: ir.NewBuilder(p, nil), update: update, views: views,
-		offloaded: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value)}
+		offloaded: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value),
+		whole: make(map[kernels.Value]int)}
 	for v, val := range p.Values {
 		if val.Home && slices.Contains(ir.Offloaded[:], val.Ref.Region) {
 			o.offloaded[kernels.Value(v)] = true
@@ -52,6 +56,7 @@ func Offload(p *ir.Program, update *kernels.Op, views bool) {
 		switch {
 		case in.Op.View != nil && o.offloaded[in.In[0]] && changed[in.Out[0]]: // rows for an update
 			o.offloaded[in.Out[0]] = true
+			o.whole[in.Out[0]] = o.Spec(in.In[0]).Shape.Elems()
 			p.Instrs = append(p.Instrs, in)
 		case in.Op == update:
 			o.updateParts(in)
@@ -82,6 +87,7 @@ type offloader struct {
 	views     bool
 	offloaded map[kernels.Value]bool          // values in host memory: homes, and rows of them that updates change
 	copies    map[kernels.Value]kernels.Value // by home
+	whole     map[kernels.Value]int           // elements of the home, by rows of it that updates change
 }
 
 // readCopies lets an instruction read copies of offloaded values, without the operands in except.
@@ -139,6 +145,9 @@ func (o *offloader) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 	param := o.Spec(in.In[0]).Shape
 	elems := param.Elems()
 	n := int(min(bytes/leastPart, mostParts, int64(elems/partStep)))
+	if whole := o.whole[in.In[0]]; whole > 0 {
+		n = min(n, max(1, mostPartsAll*elems/whole))
+	}
 	if n < 2 || !o.views || in.Op != kernels.Adam8 && !updatesRows(o.Program, in) {
 		return [][]kernels.Value{in.In}
 	}

@@ -15,6 +15,13 @@ const (
 	sliceStep = 16  // all slices but the last have a multiple of these, so that slices start at cache lines
 )
 
+// Most slices. Each is three instructions and up to four views, and the time to schedule a program
+// grows faster than their number; 1/32 of a gradient is small next to its parameter.
+const (
+	mostSlices    = 32  // of a gradient
+	mostSlicesAll = 128 // of all gradients together
+)
+
 // Slices cuts large gradients, each of which is checked right before its update, into slices of
 // rows, so that a gradient is never in memory as a whole. An update works on views of its parameter
 // and states, so that no optimizer knows of slices.
@@ -110,6 +117,8 @@ func updatesRows(p *ir.Program, apply *ir.Instr) bool {
 //
 //	100 MB without gradients; gradients of 40 and 8 MB while 90 MB are live
 //	target 100 MB ─► 4 slices of 10 MB, and 0: the second one stays whole
+//
+// If these are more than mostSlicesAll, the target is the lowest with which they are not.
 func sliceCounts(p *ir.Program, found []sliceable, whole *ir.Program, dev kernels.Device) []int {
 	live := make([]int64, len(whole.Instrs)) // by instruction, without these gradients
 	others := make([]int64, len(found))      // most bytes that are live while a gradient is, without these gradients
@@ -128,22 +137,56 @@ func sliceCounts(p *ir.Program, found []sliceable, whole *ir.Program, dev kernel
 			live[t] += arena.Round(l.Buffers[b].Size)
 		}
 	}
-	target := slices.Max(live)
-	with := func(i, n int) int64 {
-		return others[i] + arena.Round(int64(mostRows(found[i].rows, n))*found[i].rowBytes)
-	}
-	for i, f := range found {
+	target, highest := slices.Max(live), int64(0) // with highest, no gradient is cut
+	for i := range found {
 		g := l.Buffers[buffer[i]]
 		others[i] = slices.Max(live[g.Start:g.End])
-		target = max(target, with(i, f.rows/sliceRows))
+		target = max(target, others[i]+found[i].sliceBytes(found[i].mostSlices()))
+		highest = max(highest, target, others[i]+found[i].sliceBytes(1))
 	}
+	counts := countsWithin(found, others, target)
+	if sum(counts) <= mostSlicesAll {
+		return counts
+	}
+	// Invariant: target needs too many slices, highest does not.
+	for highest-target > arena.Align {
+		middle := target + (highest-target)/2
+		if sum(countsWithin(found, others, middle)) <= mostSlicesAll {
+			highest = middle
+		} else {
+			target = middle
+		}
+	}
+	return countsWithin(found, others, highest)
+}
+
+// countsWithin returns the fewest slices of each gradient with which it stays within target bytes,
+// or the most that it can have; 0 where it stays whole. others is the bytes that are live with each.
+func countsWithin(found []sliceable, others []int64, target int64) []int {
 	counts := make([]int, len(found))
-	for i, f := range found {
-		for n := 2; with(i, max(1, counts[i])) > target && n <= f.rows/sliceRows; n++ {
+	for i := range found {
+		f := &found[i]
+		for n := 2; others[i]+f.sliceBytes(max(1, counts[i])) > target && n <= f.mostSlices(); n++ {
 			counts[i] = n
 		}
 	}
 	return counts
+}
+
+// sum returns the sum of all counts.
+func sum(counts []int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// mostSlices returns the most slices that the gradient may have.
+func (f *sliceable) mostSlices() int { return min(f.rows/sliceRows, mostSlices) }
+
+// sliceBytes returns the bytes of the largest of n slices.
+func (f *sliceable) sliceBytes(n int) int64 {
+	return arena.Round(int64(mostRows(f.rows, n)) * f.rowBytes)
 }
 
 // sliceStart returns the first row of slice k of n; for k = n, the end of the last one.
