@@ -115,6 +115,11 @@ func TestEvaluationNormalizesByRunningStatisticsAndLeavesThem(t *testing.T) {
 	if string(m.region(ir.Statistics)) != before {
 		t.Error("evaluation changed the running statistics")
 	}
+	for _, in := range m.Instrs {
+		if in.Op == kernels.Conv && !in.Attrs.(kernels.ConvAttrs).Bias {
+			t.Errorf("the convolution does not take over what normalizes it:\n%s", listing(m.Program))
+		}
+	}
 	conv, err := graphtest.Tape(n.Graph.ByName("conv/out")[0])
 	if err != nil {
 		t.Fatal(err)

@@ -109,6 +109,41 @@ func TestNormalizationsOfExtremeValuesAreRightAtEveryLevel(t *testing.T) {
 	}
 }
 
+// Equal elements become beta exactly in groups of images, tiles, runs and rows of every kind.
+func TestEqualElementsBecomeBetaExactlyAtEveryLevel(t *testing.T) {
+	r, _ := random(t)
+	shapes := []kernels.Shape{{3, 5, 33, 31}, {1, 2, 129, 130}, {1100, 1, 8, 8}, {5000, 2}, {2, 1, 40_000}, {2, 65, 4, 4}, {3, 70_001}}
+	for i, s := range shapes {
+		float, equal := floats[i%2], []float64{0.1, 1e7}[r.IntN(2)]
+		for _, op := range []*kernels.Op{kernels.BatchNorm, kernels.LayerNorm, kernels.GroupNorm} {
+			c := normCase(op, s, float, false)
+			fill := c.Fill
+			c.Fill = func(r *rand.Rand, k int, v []float64) {
+				fill(r, k, v)
+				for i := range v {
+					switch k {
+					case 0:
+						v[i] = equal
+					case 2:
+						v[i] = 0.7 // beta
+					}
+				}
+			}
+			for _, d := range levels(t, 2) {
+				u := newUse(t, r, d, op, c)
+				u.launch(t)
+				y, beta := make([]float64, s.Elems()), tensors(u)[2].Data[0]
+				kernels.Load(y, float, u.results()[0])
+				if at := slices.IndexFunc(y, func(v float64) bool { return v != beta }); at >= 0 {
+					have, _ := d.Instructions()
+					t.Errorf("%s of %v %v with %v: element %d of %v is %v, want %v", op.Name, float, s, have, at, equal, y[at], beta)
+				}
+				u.close(t)
+			}
+		}
+	}
+}
+
 func TestNormalizationsAgreeAtEveryLevel(t *testing.T) {
 	r, _ := random(t)
 	devices := levels(t, 2)
