@@ -53,9 +53,6 @@ func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
 			layers.New(g).Input("x", batch, 0)
 			return trainer.Model{}, own
 		}, layers.ErrShape, `input "x"`},
-		{"error of a layer that is ignored", changed(func(g *gorgonia.ExprGraph, _ *trainer.Model, batch int) {
-			layers.New(g).Input("more", batch, 0)
-		}), layers.ErrShape, `input "more"`},
 		{"nothing", func(*gorgonia.ExprGraph, int) (trainer.Model, error) { return trainer.Model{}, nil }, trainer.ErrModel, "loss"},
 		{"no loss", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Loss = nil }), trainer.ErrModel, "loss"},
 		{"loss that is a vector", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Loss = m.Correct }), kernels.ErrShape, "correct"},

@@ -32,8 +32,8 @@ func callModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err e
 		}
 	}()
 	m, err = model(g, rows)
-	if cause := layers.Failed(g); cause != nil && !errors.Is(err, cause) {
-		err = errors.Join(cause, err)
+	if cause := layers.Failed(g); cause != nil && (err != nil && !errors.Is(err, cause) || err == nil && m.Loss == nil) {
+		err = cause
 	}
 	if err != nil {
 		return m, fmt.Errorf("model function, batch %d: %w", rows, err)
