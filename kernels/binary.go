@@ -12,7 +12,8 @@ import (
 //	a [...], b [...] → y, their shapes broadcast as in NumPy, of one float type
 //
 // Gradients are summed to the operands' shapes. The gradient of Pow by its exponent uses the
-// logarithm of the base: it is NaN for a negative base, where the power is not differentiable.
+// logarithm of the base: it is NaN for a negative base, where the power is not differentiable, and 0
+// for a base of 0.
 var (
 	Add = Register(binary("add", func(x, y float64) float64 { return x + y }, binaryCases(), binaryKey("+")))
 	Sub = Register(binary("sub", func(x, y float64) float64 { return x - y }, binaryCases(), binaryKey("-")))
@@ -55,8 +56,12 @@ func init() {
 		return da, neg(g, mul(g, da, y))
 	})
 	Pow.Grad = binaryGrad(func(g Graph, a, b, y, dy Value) (da, db Value) {
-		slope := mul(g, b, g.Apply(Pow, nil, a, affine(g, b, 1, -1)))
-		return mul(g, dy, slope), mul(g, dy, mul(g, y, g.Apply(Log, nil, a)))
+		// b·a^(b-1) and y·log a, without 0·Inf where b or a is 0: there b-0 = 0 and log 1 = 0.
+		zero := g.Apply(Fill, FillAttrs{Type: g.Spec(a).Type, Shape: Shape{}})
+		less := g.Apply(Sub, nil, b, g.Apply(NotEqual, nil, b, zero))
+		slope := mul(g, b, g.Apply(Pow, nil, a, less))
+		log := g.Apply(Log, nil, g.Apply(Add, nil, a, g.Apply(Equal, nil, a, zero)))
+		return mul(g, dy, slope), mul(g, dy, mul(g, y, log))
 	})
 	Maximum.Grad = binaryGrad(func(g Graph, a, b, _, dy Value) (da, db Value) { return share(g, a, b, dy), share(g, b, a, dy) })
 	Minimum.Grad = binaryGrad(func(g Graph, a, b, _, dy Value) (da, db Value) { return share(g, b, a, dy), share(g, a, b, dy) })

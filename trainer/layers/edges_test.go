@@ -25,6 +25,13 @@ func functionEdges() []edge {
 	x := []float64{-huge, -100, 100, huge}
 	zeros, step := []float64{0, 0, 0, 0}, []float64{0, 0, 1, 1}
 	ramp := []float64{0, 0, 100, huge}
+	power := func(p float64) layers.Activation {
+		return func(n *layers.Net, x *gorgonia.Node, name string) *gorgonia.Node { return n.Power(x, name, p) }
+	}
+	// x to the power of 0, 1 and x.
+	pow := func(n *layers.Net, x *gorgonia.Node, name string) *gorgonia.Node {
+		return n.Pow(x, n.Add(n.Constant([]float64{0, 1, 0}, ""), n.Mul(x, n.Constant([]float64{0, 0, 1}, ""), ""), ""), name)
+	}
 	return []edge{
 		{"softplus", layers.Softplus, x, ramp, step},
 		{"sigmoid", layers.Sigmoid, x, step, zeros},
@@ -37,6 +44,10 @@ func functionEdges() []edge {
 		{"elu of zero", layers.ELU(1), []float64{0}, []float64{0}, []float64{1}},
 		{"clamp at its bounds", layers.Clamp(0, 6), []float64{0, 6}, []float64{0, 6}, []float64{0.5, 0.5}},
 		{"clamp of NaN", layers.Clamp(0, 6), []float64{math.NaN()}, []float64{math.NaN()}, nil},
+		{"power 0", power(0), []float64{0, 2}, []float64{1, 1}, []float64{0, 0}},
+		{"power 1", power(1), []float64{0, 2}, []float64{0, 2}, []float64{1, 1}},
+		{"power 4", power(4), []float64{0, -2}, []float64{0, 16}, []float64{0, -32}},
+		{"pow of zeros", pow, []float64{0, 0, 2}, []float64{1, 0, 4}, []float64{0, 1, 4 + 4*math.Ln2}},
 		{"abs of zero", (*layers.Net).Abs, []float64{0}, []float64{0}, []float64{0}},
 	}
 }

@@ -12,6 +12,11 @@ var foldExamples = []irtest.Example{
 		sum := b.Apply(kernels.Mul, nil, b.Fill(2, 3), b.Fill(3, 3))
 		b.Need(b.Apply(kernels.Add, nil, b.X(3), b.Apply(kernels.Neg, nil, sum)))
 	}},
+	{Name: "the exponent of a power's gradient, b less 1 unless it is 0", Build: func(b *irtest.Builder) {
+		exponent := b.Fill(3)
+		one := b.Apply(kernels.NotEqual, nil, exponent, b.Fill(0))
+		b.Need(b.Apply(kernels.Pow, nil, b.X(3), b.Apply(kernels.Sub, nil, exponent, one)), b.Apply(kernels.Equal, nil, b.Fill(2), b.Fill(2)))
+	}},
 	{Name: "a scale and a shift round twice: they stay", Build: func(b *irtest.Builder) {
 		b.Need(b.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 3, Shift: 0.1}, b.Fill(0.1, 3)))
 	}},

@@ -6,9 +6,9 @@ import (
 )
 
 // Fold computes operations on constants at compile time: an instruction whose operands are all
-// constants (kernels.Fill) becomes one. It folds reshapes, broadcasts, and the arithmetic that
-// IEEE 754 rounds correctly, so that the bits are those of every device. Results with a home stay as
-// they are.
+// constants (kernels.Fill) becomes one. It folds reshapes, broadcasts, tests for equality, and the
+// arithmetic that IEEE 754 rounds correctly, so that the bits are those of every device. Results with
+// a home stay as they are.
 //
 //	a = fill 2            a = fill 2
 //	b = fill 3     ──►    b = fill 3
@@ -53,7 +53,7 @@ func folded(in *ir.Instr, fills map[kernels.Value]kernels.FillAttrs) (float64, b
 			return 0, false
 		}
 		return kernels.Round(t, kernels.Round(t, a.Scale)*x[0]+kernels.Round(t, a.Shift)), true
-	case kernels.Neg, kernels.Add, kernels.Sub, kernels.Mul, kernels.Div:
+	case kernels.Neg, kernels.Add, kernels.Sub, kernels.Mul, kernels.Div, kernels.Equal, kernels.NotEqual:
 		return kernels.Round(t, in.Op.Elem(in.Attrs, x[0], x[1])), true
 	}
 	return 0, false
