@@ -30,7 +30,7 @@ func TestFirstSteps(t *testing.T) {
 		{"rmsprop", optim.RMSProp{Rate: 0.1, Rho: 0.9, Epsilon: 1e-8}, []float64{2 - 0.1/(math.Sqrt(0.1)+1e-8)}},
 		{"adam", optim.Adam{Rate: 0.1}, []float64{2 - adam(1), 2 - 2*adam(2), 2 - 3*adam(3)}},
 		{"adamw", optim.AdamW{Rate: 0.1, Decay: 0.5}, []float64{2 - 0.1*0.5*2 - adam(1)}},
-		{"adam in bytes", optim.Adam{Rate: 0.1, Storage: optim.Block8}, []float64{2 - adam(1), 2 - 2*adam(2), 2 - 3*adam(3)}}, // one element is the largest
+		{"adam in bytes", optim.Adam{Rate: 0.1, Storage: optim.Block8}, []float64{2 - adam(1)}},
 		{"adamw in bytes", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.Block8}, []float64{2 - 0.1*0.5*2 - adam(1)}},
 		{"adam in bfloat16", optim.Adam{Rate: 0.1, Storage: optim.BFloat16}, []float64{2 - adam(1)}},
 		{"adamw in bfloat16", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.BFloat16}, []float64{2 - 0.1*0.5*2 - adam(1)}},

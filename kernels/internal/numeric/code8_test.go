@@ -75,7 +75,7 @@ func TestADitheredCodeIsRightOnAverage(t *testing.T) {
 	t.Parallel()
 	r := seed.Rand(t, 0)
 	for k, c := range codes {
-		for range 300 {
+		for range 60 {
 			x := float32(math.Exp2(-float64(r.IntN(30)) * r.Float64()))
 			t0, element, sum := r.Uint32(), uint32(r.IntN(256)), 0.0
 			low := c.encode(x, 0)
