@@ -51,7 +51,8 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 	count := float64(shape.Elems() / shape[1])
 	unbiased := count / (count - 1)
 	if s.host != nil {
-		s.host.momentum, s.host.factor = a.Momentum, unbiased
+		s.host.mean.attrs = kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}
+		s.host.variance.attrs = kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}
 		if len(r.Only) > 0 {
 			return out[0], nil
 		}

@@ -43,9 +43,21 @@ func (s *readRunningStat) Run(_, out [][]byte) error {
 type updateRunningStat struct {
 	name           string // of the node
 	spec           kernels.Spec
-	mean, variance func() gorgonia.Value
-	momentum       float64
-	factor         float64 // n/(n-1), for n values: the variance of the batch times factor is unbiased
+	mean, variance hostStatistic
+}
+
+// hostStatistic is a running statistic in a tensor of Gorgonia's, with the memory that its update
+// needs: an update allocates nothing.
+type hostStatistic struct {
+	value func() gorgonia.Value
+	attrs any              // kernels.RunningStatAttrs
+	in    []kernels.Tensor // the statistic, that of the batch, and a status word that stops nothing
+	out   []kernels.Tensor // the new statistic; nil before the first update
+}
+
+// newHostStatistic returns the statistic that value returns.
+func newHostStatistic(spec kernels.Spec, value func() gorgonia.Value) hostStatistic {
+	return hostStatistic{value: value, in: []kernels.Tensor{zerosOf(spec), zerosOf(spec), zerosOf(kernels.GuardSpec)}}
 }
 
 // Infer returns the spec of one byte: an instruction must have a result.
@@ -62,50 +74,49 @@ func (f *updateRunningStat) String() string { return "running statistics" }
 // Run updates both, or neither if the variance of the batch is not finite.
 func (f *updateRunningStat) Run(in, out [][]byte) error {
 	out[0][0] = 0 // the result has no meaning
-	if err := kernels.CheckVariance(tensorOf(f.spec, in[1]).Data); err != nil {
-		return fmt.Errorf("statistics of %q: %w", f.name, err)
+	kernels.Load(f.mean.in[1].Data, f.spec.Type, in[0])
+	kernels.Load(f.variance.in[1].Data, f.spec.Type, in[1])
+	err := kernels.CheckVariance(f.variance.in[1].Data)
+	if err == nil {
+		err = f.mean.move(f.spec)
 	}
-	if err := f.move(f.mean(), in[0], 1); err != nil {
-		return err
+	if err == nil {
+		err = f.variance.move(f.spec)
 	}
-	return f.move(f.variance(), in[1], f.factor)
-}
-
-// move moves the running statistic v, a tensor of Gorgonia's, towards the batch's, times factor.
-func (f *updateRunningStat) move(v gorgonia.Value, batch []byte, factor float64) error {
-	d, ok := v.(*tensor.Dense)
-	if ok {
-		t, err := dtypeOf(d.Dtype())
-		ok = err == nil && t == f.spec.Type && d.Shape().TotalSize() == f.spec.Shape.Elems()
-	}
-	if !ok {
-		return fmt.Errorf("statistics of %q are not a tensor of %v: %w", f.name, f.spec, kernels.ErrShape)
-	}
-	var at []byte // the elements of v, in place
-	switch x := d.Data().(type) {
-	case []float32:
-		at = bytesOf(x)
-	case []float64:
-		at = bytesOf(x)
-	}
-	status := tensorOf(kernels.GuardSpec, nil) // a status word that stops nothing
-	// By the reference code of the operation that updates statistics with homes.
-	in := []kernels.Tensor{tensorOf(f.spec, at), tensorOf(f.spec, batch), status}
-	moved, err := kernels.Eval(kernels.RunningStat, kernels.RunningStatAttrs{Momentum: f.momentum, Factor: factor}, in)
 	if err != nil {
 		return fmt.Errorf("statistics of %q: %w", f.name, err)
 	}
-	kernels.Store(at, f.spec.Type, moved[0].Data)
 	return nil
 }
 
-// tensorOf returns a tensor with the elements at b, or zeros where b is nil.
-func tensorOf(s kernels.Spec, b []byte) kernels.Tensor {
-	t := kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
-	if b != nil {
-		kernels.Load(t.Data, s.Type, b)
+// move moves the statistic towards that of the batch, in s.in[1], by the reference code of the
+// operation that updates statistics with homes.
+func (s *hostStatistic) move(spec kernels.Spec) error {
+	d, ok := s.value().(*tensor.Dense)
+	if ok {
+		t, err := dtypeOf(d.Dtype())
+		ok = err == nil && t == spec.Type && d.Shape().TotalSize() == spec.Shape.Elems()
 	}
-	return t
+	if !ok {
+		return fmt.Errorf("not a tensor of %v: %w", spec, kernels.ErrShape)
+	}
+	if s.out == nil {
+		out, err := kernels.Eval(kernels.RunningStat, s.attrs, s.in) // checks the attributes
+		if err != nil {
+			return err
+		}
+		s.out = out
+	}
+	at := denseBytes(d)
+	kernels.Load(s.in[0].Data, spec.Type, at)
+	kernels.RunningStat.Ref(s.attrs, s.in, s.out)
+	kernels.Store(at, spec.Type, s.out[0].Data)
+	return nil
+}
+
+// zerosOf returns a tensor of zeros.
+func zerosOf(s kernels.Spec) kernels.Tensor {
+	return kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
 }
 
 // hostStatistics returns the running statistics of a machine's batch normalization. If fixed, they
@@ -118,5 +129,6 @@ func (r *reader) hostStatistics(n *gorgonia.Node, spec kernels.Spec, fixed bool,
 		}
 		return runningStats{fixed: true, mean: at(mean), variance: at(variance)}
 	}
-	return runningStats{host: &updateRunningStat{name: n.Name(), spec: spec, mean: mean, variance: variance}}
+	return runningStats{host: &updateRunningStat{name: n.Name(), spec: spec,
+		mean: newHostStatistic(spec, mean), variance: newHostStatistic(spec, variance)}}
 }

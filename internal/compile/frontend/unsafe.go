@@ -26,6 +26,15 @@ func bytesOf[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
 }
 
+// denseBytes returns the memory of a tensor of floats, without a copy and without an allocation, which
+// Data makes.
+func denseBytes(d *tensor.Dense) []byte {
+	if d.Dtype() == tensor.Float32 {
+		return bytesOf(d.Float32s())
+	}
+	return bytesOf(d.Float64s())
+}
+
 // wrap returns a Gorgonia value of the elements at b: a tensor shares the bytes, a scalar is a
 // copy.
 func (d nodeType) wrap(b []byte) gorgonia.Value {
@@ -62,12 +71,11 @@ func store(dst []byte, t arena.DType, v gorgonia.Value) error {
 		v = d.Materialize().(gorgonia.Value)
 	}
 	var src []byte
+	if d, ok := v.(*tensor.Dense); ok && (d.Dtype() == tensor.Float64 || d.Dtype() == tensor.Float32) {
+		return storeBytes(dst, t, v, denseBytes(d))
+	}
 	switch x := v.Data().(type) {
-	case []float64: // of a tensor
-		src = bytesOf(x)
-	case []float32:
-		src = bytesOf(x)
-	case []int:
+	case []int: // of a tensor
 		src = bytesOf(x)
 	case []int64:
 		src = bytesOf(x)
@@ -92,6 +100,11 @@ func store(dst []byte, t arena.DType, v gorgonia.Value) error {
 	case uint8:
 		src = []byte{x}
 	}
+	return storeBytes(dst, t, v, src)
+}
+
+// storeBytes copies src, the elements of v, to dst.
+func storeBytes(dst []byte, t arena.DType, v gorgonia.Value, src []byte) error {
 	if have, err := dtypeOf(v.Dtype()); err != nil || have != t || len(src) != len(dst) {
 		return fmt.Errorf("result is %v %v, %d bytes, not %d of %v: %w",
 			v.Dtype(), v.Shape(), len(src), len(dst), t, kernels.ErrShape)
