@@ -68,6 +68,15 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 				return s
 			}
 		}},
+		{"sum along the third of four axes", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			return alongThird(d, gorgonia.Sum, func(a, b, c float64) float64 { return a + b + c })
+		}},
+		{"mean along the third of four axes", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			return alongThird(d, gorgonia.Mean, func(a, b, c float64) float64 { return (a + b + c) / 3 })
+		}},
+		{"maximum along the third of four axes", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
+			return alongThird(d, gorgonia.Max, func(a, b, c float64) float64 { return max(a, b, c) })
+		}},
 		{"logarithm of a sum of exponentials along an axis", func(d *graphtest.Draft) (*gorgonia.Node, func([]float64) float64) {
 			sums := d.Must(gorgonia.Sum(d.Must(gorgonia.Exp(d.In(2, 3))), 1))
 			return d.Must(gorgonia.Sum(d.Must(gorgonia.Log(sums)))), func(x []float64) float64 {
@@ -163,6 +172,20 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// alongThird returns a loss of the reduction f of an input [4, 2, 3, 2] along its axis of 3, and the same
+// loss by g of three elements.
+func alongThird(d *graphtest.Draft, f func(a *gorgonia.Node, along ...int) (*gorgonia.Node, error),
+	g func(a, b, c float64) float64) (*gorgonia.Node, func(x []float64) float64) {
+	y := d.Must(gorgonia.Tanh(d.Must(f(d.In(4, 2, 3, 2), 2))))
+	return d.Must(gorgonia.Sum(y)), func(x []float64) (s float64) {
+		for i := range 16 {
+			lane := x[i/2*6+i%2:]
+			s += math.Tanh(g(lane[0], lane[2], lane[4]))
+		}
+		return s
 	}
 }
 
