@@ -123,6 +123,12 @@ func randomProducts() map[string]randomOp {
 		}, func(d *graphtest.Draft, in gorgonia.Nodes, _ []int) *gorgonia.Node {
 			return d.Must(gorgonia.Mul(in[0], in[1]))
 		}},
+		"vectors": {func(g *randomGrower) (in, args []int) {
+			a := g.rank(1)
+			return []int{a, g.shaped(g.shapes[a]...)}, nil
+		}, func(d *graphtest.Draft, in gorgonia.Nodes, _ []int) *gorgonia.Node {
+			return d.Must(gorgonia.Mul(in[0], in[1]))
+		}},
 		"batched matmul": {func(g *randomGrower) (in, args []int) {
 			a := g.rank(3)
 			s := g.shapes[a]
@@ -152,7 +158,7 @@ func randomShapes() map[string]randomOp {
 	type reduction = func(a *gorgonia.Node, along ...int) (*gorgonia.Node, error)
 	ops := map[string]randomOp{}
 	wide := func(s tensor.Shape) bool { return len(s) > 0 }
-	for name, f := range map[string]reduction{"sum": gorgonia.Sum, "mean": gorgonia.Mean} {
+	for name, f := range map[string]reduction{"sum": gorgonia.Sum, "mean": gorgonia.Mean, "max": gorgonia.Max} {
 		ops[name] = randomOp{func(g *randomGrower) (in, args []int) {
 			x := g.any(wide, g.wide(), g.wide())
 			if g.IntN(3) > 0 { // Gorgonia is wrong along a third axis that is not the last one
@@ -195,6 +201,19 @@ func randomShapes() map[string]randomOp {
 		cuts[args[0]] = gorgonia.S(args[1], args[2])
 		return d.Must(gorgonia.Slice(in[0], cuts...))
 	}}
+	ops["at"] = randomOp{func(g *randomGrower) (in, args []int) {
+		x := g.rank(1 + g.IntN(3))
+		axis := g.IntN(len(g.shapes[x]))
+		return []int{x}, []int{axis, g.IntN(g.shapes[x][axis])}
+	}, func(d *graphtest.Draft, in gorgonia.Nodes, args []int) *gorgonia.Node {
+		cuts := make([]tensor.Slice, args[0]+1)
+		cuts[args[0]] = gorgonia.S(args[1])
+		return d.Must(gorgonia.Slice(in[0], cuts...))
+	}}
+	ops["max pool"] = randomOp{func(g *randomGrower) (in, args []int) { return []int{g.rank(4)}, []int{1 + g.IntN(2), 1 + g.IntN(2)} },
+		func(d *graphtest.Draft, in gorgonia.Nodes, args []int) *gorgonia.Node {
+			return d.Must(gorgonia.MaxPool2D(in[0], tensor.Shape{2, args[0]}, []int{0, 0}, []int{args[1], 1}))
+		}}
 	ops["concat"] = randomOp{func(g *randomGrower) (in, args []int) {
 		a, axis := g.rank(2), g.IntN(2)
 		s := g.shapes[a].Clone()
