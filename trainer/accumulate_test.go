@@ -84,7 +84,7 @@ func TestStepsOfAWindowLearnLikeOneLargeBatch(t *testing.T) {
 func TestRunningStatisticsMoveAtEachStepOfAWindow(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 37, 4, 3)
-		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: math.SmallestNonzeroFloat64}, Sequential: true}
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 1.1e-19}, Sequential: true}
 		alone := made(t, normed, opt)
 		opt.Accumulate = 3
 		windows := made(t, normed, opt)
