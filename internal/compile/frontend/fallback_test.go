@@ -27,24 +27,9 @@ func fallbacks() (differentiable, others []recipe) {
 		{"im2col", func(d *graphtest.Draft) *gorgonia.Node {
 			return d.Must(gorgonia.Im2Col(d.In(d.Dim(), d.Dim(), 4, 5), tensor.Shape{3, 2}, tensor.Shape{1, 0}, tensor.Shape{1, 2}, tensor.Shape{1, 1}))
 		}, host},
-		{"upsampling", func(d *graphtest.Draft) *gorgonia.Node {
-			return d.Must(gorgonia.Upsample2D(d.In(d.Dim(), d.Dim(), d.Wide(), d.Wide()), 2))
-		}, host},
 		{"sparsemax", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.Sparsemax(d.In(d.Wide(), d.Wide()))) }, host},
-		{"the smaller", func(d *graphtest.Draft) *gorgonia.Node {
-			n := d.Wide()
-			return d.Must(gorgonia.MinBetween(d.In(n), d.In(n)))
-		}, host},
-		{"the larger", func(d *graphtest.Draft) *gorgonia.Node {
-			n := d.Wide()
-			return d.Must(gorgonia.MaxBetween(d.In(n, 2), d.In(n, 2)))
-		}, host},
 	}
 	others = []recipe{
-		{"columns by index", func(d *graphtest.Draft) *gorgonia.Node {
-			n := d.Wide()
-			return d.Must(gorgonia.ByIndices(d.In(d.Wide(), n), d.Ints(n, d.Wide()), 1))
-		}, host},
 		{"diagonal", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.DiagFlat(d.In(d.Wide()))) }, host},
 		{"sum of integers", func(d *graphtest.Draft) *gorgonia.Node {
 			n := d.Wide()

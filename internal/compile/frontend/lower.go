@@ -46,7 +46,12 @@ func lowerings() map[string]lowering {
 		"*gorgonia.GroupNormOp":         lowerGroupNorm,
 		"*gorgonia.groupNormDiffOp":     lowerGroupNormDiff,
 		"gorgonia.transposeOp":          lowerTranspose,
+		"gorgonia.maxBetween":           lowerBetween,
+		"gorgonia.minBetween":           lowerBetween,
+		"*gorgonia.upsampleOp":          lowerUpsample,
+		"*gorgonia.upsampleDiffOp":      lowerUpsampleDiff,
 		"*gorgonia.byIndicesOp":         lowerByIndices,
+		"*gorgonia.byIndicesOpDiffOp":   lowerByIndicesDiff,
 		"*gorgonia.dtConvOp":            lowerConvert,
 	}
 }

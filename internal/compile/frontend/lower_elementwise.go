@@ -12,6 +12,7 @@ import (
 //
 //	elemUnaryOp                    →  the operation with its key
 //	elemBinOp                      →  the operation with its key, on operands that broadcast
+//	maxBetween, minBetween         →  maximum, minimum
 //	x ⊙ (x ≥ 0)                    →  relu
 //	x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ s  →  leaky_relu
 //	Σ x ÷ n                        →  mean
@@ -94,6 +95,14 @@ func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 		}
 		return z, nil
 	}}, nil
+}
+
+// lowerBetween lowers the larger or the smaller of two elements; those of integers fall back.
+func lowerBetween(r *reader, n *gorgonia.Node) (*rule, error) {
+	if t, err := r.storageType(n); err != nil || !t.Float() {
+		return nil, err
+	}
+	return lowerDirect(r, n)
 }
 
 // broadcastOperand is a node that Gorgonia repeats, and the shape in which its value broadcasts to

@@ -15,6 +15,8 @@ import (
 //	im2colOp, linAlgBinOp, transposeOp  as Conv1d and Conv2d build them  →  conv
 //	transposeOp                         otherwise                        →  transpose
 //	maxPoolOp                                                            →  maxPool
+//	upsampleOp                                                           →  broadcast
+//	upsampleDiffOp                                                       →  sum
 //	GroupNormOp                                                          →  groupNorm with scale 1 and shift 0
 
 // lowerTranspose lowers a transpose. A convolution of Gorgonia's ends in one.
@@ -114,6 +116,48 @@ func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
 		"padNorth": &a.Pad[0], "padWest": &a.Pad[1], "padSouth": &a.PadEnd[0], "padEast": &a.PadEnd[1],
 	})
 	return a, err
+}
+
+// lowerUpsample lowers nearest-neighbour upsampling by s: each pixel is broadcast to s rows and s
+// columns.
+//
+//	[B, C, H, W] → [B, C, H, 1, W, 1] → [B, C, H, s, W, s] → [B, C, H·s, W·s]
+func lowerUpsample(r *reader, n *gorgonia.Node) (*rule, error) {
+	x := children(n)[0]
+	pixels, blocks, err := upsampledShapes(x, n.Op())
+	if err != nil {
+		return nil, err
+	}
+	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
+		return r.Apply(kernels.Broadcast, kernels.BroadcastAttrs{Shape: blocks}, r.reshape(v[0], pixels)), nil
+	}}, nil
+}
+
+// lowerUpsampleDiff lowers the gradient of upsampling, which sums the s·s pixels of each block.
+// Operands: x, y and dy; the first two are not needed.
+func lowerUpsampleDiff(r *reader, n *gorgonia.Node) (*rule, error) {
+	in := children(n)
+	_, blocks, err := upsampledShapes(in[0], n.Op())
+	if err != nil {
+		return nil, err
+	}
+	return &rule{in: in[2:], build: func(v []kernels.Value) (kernels.Value, error) {
+		return r.Apply(kernels.Sum, kernels.ReduceAttrs{Axes: []int{3, 5}}, r.reshape(v[0], blocks)), nil
+	}}, nil
+}
+
+// upsampledShapes returns the shapes in which an upsampling of x broadcasts: [B, C, H, 1, W, 1] and
+// [B, C, H, s, W, s].
+func upsampledShapes(x *gorgonia.Node, op gorgonia.Op) (pixels, blocks kernels.Shape, err error) {
+	s, err := fields{op}.Int("stride") // s - 1
+	if err != nil {
+		return nil, nil, err
+	}
+	d := shapeOf(x)
+	if len(d) != 4 {
+		return nil, nil, fmt.Errorf("upsamples %v, want [B, C, H, W]: %w", d, kernels.ErrShape)
+	}
+	return kernels.Shape{d[0], d[1], d[2], 1, d[3], 1}, kernels.Shape{d[0], d[1], d[2], s + 1, d[3], s + 1}, nil
 }
 
 // lowerGroupNorm lowers Gorgonia's group normalization, which has neither scale nor shift: they

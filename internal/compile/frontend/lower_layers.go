@@ -25,7 +25,7 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 	op, attrs, output := k.Kernel()
 	in := children(n)
 	if op == kernels.Gather && len(in) == 2 {
-		return r.gather(n), nil
+		return r.gather(n, 0), nil
 	}
 	switch a := attrs.(type) {
 	case kernels.DropoutAttrs:
