@@ -15,6 +15,9 @@ var table = map[*kernels.Op]kernel{
 	kernels.ConvGradInput:  {bindConvInput, nil},
 	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
 
+	kernels.Im2Col: {bindIm2Col, nil},
+	kernels.Col2Im: {bindCol2Im, nil},
+
 	kernels.Chain: {bindChain, chainWork},
 
 	kernels.MaxPool:     {bindPool, nil},

@@ -118,3 +118,27 @@ func TestUpsamplingRepeatsPixelsAndSumsTheirGradients(t *testing.T) {
 		d.wantNear("gradient", gradOf(t, x), grad)
 	})
 }
+
+func TestWindowsBecomeRowsAndTheirGradientsImages(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newBuilder(t, tensor.Float64, 6)
+		x := d.param("x", 2, 3, 5, 6)
+		y := d.must(gorgonia.Im2Col(x, tensor.Shape{3, 2}, tensor.Shape{1, 2}, tensor.Shape{2, 1}, tensor.Shape{1, 3}))
+		w := d.weighted(dev, y, x)
+		from := elements(x.Value())
+		want, grad := make([]float64, len(w)), make([]float64, len(from))
+		s := y.Shape() // [2, 3, 7, 18]
+		for i := range want {
+			tap, row := i%s[3], i/s[3]
+			r, c := row/s[2]%s[1]*2-1+tap/2%3, row%s[2]-2+tap%2*3
+			if r < 0 || r >= 5 || c < 0 || c >= 6 {
+				continue
+			}
+			pixel := ((row/(s[1]*s[2])*3+tap/6)*5+r)*6 + c
+			want[i] = from[pixel]
+			grad[pixel] += w[i]
+		}
+		d.wantNear("value", y.Value(), want)
+		d.wantNear("gradient", gradOf(t, x), grad)
+	})
+}

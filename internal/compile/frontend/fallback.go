@@ -26,7 +26,6 @@ type gorgoniaOp struct {
 	in         []nodeType
 	out        nodeType
 	spec       kernels.Spec // of the output
-	intoMemory bool         // the op can compute into given memory
 	extraInput bool         // the last operand is there only to make the instruction wait for its maker
 }
 
@@ -39,24 +38,15 @@ type nodeType struct {
 // nodeTypeOf returns the type and shape of n.
 func nodeTypeOf(n *gorgonia.Node) nodeType { return nodeType{n.Dtype(), n.Shape()} }
 
-// writesAll are the ops whose UsePreallocDo overwrites all of the given memory. The others ignore
-// it, return other memory, or read it.
-var writesAll = map[string]bool{
-	"gorgonia.im2colOp": true,
-	"gorgonia.col2imOp": true,
-}
-
 // fallback returns the rule of an op without a kernel: a kernels.Host instruction runs Gorgonia's
 // code.
 func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 	op, in := n.Op(), children(n)
-	key := fmt.Sprintf("%T", op)
 	t, err := r.storageType(n)
 	if err != nil {
 		return nil, err
 	}
-	f := &gorgoniaOp{op: op, name: n.Name(), out: nodeTypeOf(n), spec: kernels.Spec{Type: t, Shape: shapeOf(n)},
-		intoMemory: writesAll[key]}
+	f := &gorgoniaOp{op: op, name: n.Name(), out: nodeTypeOf(n), spec: kernels.Spec{Type: t, Shape: shapeOf(n)}}
 	for _, x := range in {
 		f.in = append(f.in, nodeTypeOf(x))
 	}
@@ -135,10 +125,6 @@ func (f *gorgoniaOp) Run(in, out [][]byte) (err error) {
 	values := make([]gorgonia.Value, len(f.in))
 	for i, d := range f.in {
 		values[i] = d.wrap(in[i])
-	}
-	if f.intoMemory {
-		_, err = f.op.(gorgonia.UsePreallocDoer).UsePreallocDo(f.out.wrap(out[0]), values...)
-		return err
 	}
 	v, err := f.op.Do(values...) // allocates its result
 	if err != nil {

@@ -24,9 +24,6 @@ import (
 func fallbacks() (differentiable, others []recipe) {
 	host := kernels.Host
 	differentiable = []recipe{
-		{"im2col", func(d *graphtest.Draft) *gorgonia.Node {
-			return d.Must(gorgonia.Im2Col(d.In(d.Dim(), d.Dim(), 4, 5), tensor.Shape{3, 2}, tensor.Shape{1, 0}, tensor.Shape{1, 2}, tensor.Shape{1, 1}))
-		}, host},
 		{"sparsemax", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.Sparsemax(d.In(d.Wide(), d.Wide()))) }, host},
 	}
 	others = []recipe{

@@ -48,6 +48,8 @@ func lowerings() map[string]lowering {
 		"gorgonia.transposeOp":          lowerTranspose,
 		"gorgonia.maxBetween":           lowerBetween,
 		"gorgonia.minBetween":           lowerBetween,
+		"gorgonia.im2colOp":             lowerIm2Col,
+		"gorgonia.col2imOp":             lowerCol2Im,
 		"*gorgonia.upsampleOp":          lowerUpsample,
 		"*gorgonia.upsampleDiffOp":      lowerUpsampleDiff,
 		"*gorgonia.byIndicesOp":         lowerByIndices,

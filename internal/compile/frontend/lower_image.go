@@ -14,6 +14,7 @@ import (
 //
 //	im2colOp, linAlgBinOp, transposeOp  as Conv1d and Conv2d build them  →  conv
 //	transposeOp                         otherwise                        →  transpose
+//	im2colOp, col2imOp                  otherwise                        →  im2col, col2im
 //	maxPoolOp                                                            →  maxPool
 //	upsampleOp                                                           →  broadcast
 //	upsampleDiffOp                                                       →  sum
@@ -31,8 +32,6 @@ func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
 // and w is [O, C, KH, KW]:
 //
 //	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), reshape [O, C·KH·KW] w)ᵀ))
-//
-// An im2col in any other place falls back.
 func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {
 	perm, err := fields{n.Op()}.Ints("pattern")
 	if err != nil || !slices.Equal(perm, []int{0, 3, 1, 2}) {
@@ -86,6 +85,30 @@ func im2colOf(n *gorgonia.Node) (a kernels.ConvAttrs, kernel [2]int, err error) 
 		"dilationH": &a.Dilation[0], "dilationW": &a.Dilation[1],
 	})
 	return a, kernel, err
+}
+
+// lowerIm2Col lowers an im2col that is not part of a convolution.
+func lowerIm2Col(r *reader, n *gorgonia.Node) (*rule, error) {
+	a, kernel, err := im2colOf(n)
+	if err != nil {
+		return nil, err
+	}
+	return r.applyRule(kernels.Im2Col, kernels.Im2ColAttrs{Kernel: kernel, Stride: a.Stride, Dilation: a.Dilation, Pad: a.Pad}, children(n)[0]), nil
+}
+
+// lowerCol2Im lowers the gradient of an im2col.
+func lowerCol2Im(r *reader, n *gorgonia.Node) (*rule, error) {
+	a, kernel, err := im2colOf(n)
+	if err != nil {
+		return nil, err
+	}
+	s, dy := shapeOf(n), children(n)[0]
+	if len(s) != 4 {
+		return nil, fmt.Errorf("computes %v, want [B, C, H, W]: %w", s, kernels.ErrShape)
+	}
+	attrs := kernels.Col2ImAttrs{Size: [2]int{s[2], s[3]},
+		Im2ColAttrs: kernels.Im2ColAttrs{Kernel: kernel, Stride: a.Stride, Dilation: a.Dilation, Pad: a.Pad}}
+	return r.applyRule(kernels.Col2Im, attrs, dy), nil
 }
 
 // readInts reads integer fields, by name, into variables.
