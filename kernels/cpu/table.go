@@ -80,6 +80,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
 	kernels.Truncate:  {bindTruncate, nil},
+	kernels.Integer:   {bindInteger, integerWork},
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 

@@ -136,6 +136,9 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 		index := kernels.Spec{Type: arena.Int64, Shape: kernels.Shape{s.rows[0], 1}}
 		return measured{kernels.TopKGradAttrs{Axis: 1, N: s.rows[1]}, []kernels.Spec{index, float(s.rows[0], 1)}, s.rows[1]}
 	},
+	kernels.Integer: func(s sizes) measured {
+		return measured{kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int32}, []kernels.Spec{integers(s.vector...), integers(s.vector...)}, 100}
+	},
 	kernels.Truncate: func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...)}} },
 	kernels.Fill: func(s sizes) measured {
 		return measured{attrs: kernels.FillAttrs{Type: arena.Float32, Shape: s.vector, Value: 1.5}}

@@ -66,6 +66,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
 	kernels.Truncate:  {bindTruncate, nil},
+	kernels.Integer:   {bindInteger, nil},
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 

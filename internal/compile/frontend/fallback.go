@@ -50,7 +50,15 @@ func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 	for _, x := range in {
 		f.in = append(f.in, nodeTypeOf(x))
 	}
-	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) { return r.callHost(f, v...), nil }}, nil
+	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+		v = slices.Clone(v)
+		for i, x := range v { // Gorgonia's code reads integers in the type of the graph
+			if t, err := dtypeOf(f.in[i].dtype); err == nil && !t.Float() && !r.Spec(x).Type.Float() {
+				v[i] = r.asInteger(x, t)
+			}
+		}
+		return r.callHost(f, v...), nil
+	}}, nil
 }
 
 // callHost appends an instruction that runs f.

@@ -46,5 +46,10 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 			return r.batchNorm(n, a, v[0], v[1], v[2], s)
 		}}, nil
 	}
-	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) { return r.ApplyAll(op, attrs, v...)[output], nil }}, nil
+	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+		if op == kernels.Where || op == kernels.Concat {
+			v = r.alike(n, v)
+		}
+		return r.ApplyAll(op, attrs, v...)[output], nil
+	}}, nil
 }

@@ -308,7 +308,7 @@ func losses() []recipe {
 
 // recipes are the graphs that are compared with Gorgonia's results, except those that fall back.
 func recipes() [][]recipe {
-	return [][]recipe{unaries(), binaries(), broadcasts(), reductions(), products(), shapes(), losses(), gradients(), fromLayers(), rows(), images(), imageGradients()}
+	return [][]recipe{unaries(), binaries(), broadcasts(), reductions(), products(), shapes(), losses(), gradients(), fromLayers(), rows(), images(), imageGradients(), integers()}
 }
 
 func TestLoweredGraphsComputeTheSameAsGorgonia(t *testing.T) {
