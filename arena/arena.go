@@ -71,8 +71,8 @@ func New(dev Device, l *Layout, limit int64) (*Arena, error) {
 	return a, nil
 }
 
-// Memory returns the block, of which a [Span] for a stream is a range: a [Ref] is at offset
-// Base(ref.Region) + ref.Offset of it. Do not call its Free: Close does.
+// Memory returns the block. On a stream, the range of a [Ref] is the [Span]
+// {a.Memory(), a.Base(ref.Region) + ref.Offset, ref.Size}. Do not call its Free: Close does.
 func (a *Arena) Memory() Memory {
 	if a == nil {
 		return nil
@@ -89,10 +89,10 @@ func (a *Arena) Base(r Region) int64 {
 	return a.regions[r].Offset
 }
 
-// Handle returns a handle to ref, which is the place of a part, from [Layout.Place], or of a buffer
-// of a plan: Ref{region, start + plan.Offsets[i], size} is buffer i of size bytes, if the plan's
-// range starts at offset start of the region. name appears in errors. The handle is valid until the
-// next reset of its region.
+// Handle returns a handle to the range ref. For a part, ref is what [Layout.Place] returned. For
+// buffer i of a plan whose range begins at offset start of a region, it is
+// Ref{region, start + plan.Offsets[i], size of the buffer}. name appears in errors. The handle is
+// valid until the next reset of its region.
 func (a *Arena) Handle(ref Ref, name string) (Handle, error) {
 	if err := a.known(ref.Region); err != nil {
 		return Handle{}, err

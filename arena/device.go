@@ -3,8 +3,9 @@ package arena
 // Device is the memory and the streams of a machine, as an arena uses them. It is safe for
 // concurrent use.
 //
-// After Close, and on a device that was never opened, all methods of the device and of everything
-// opened on it return errors that wrap ErrClosed; Close itself returns nil.
+// After Close, and on a device that was never opened, methods of the device and of everything
+// opened on it that return an error return one that wraps ErrClosed. Only Close of a device, a
+// stream or an event returns nil.
 type Device interface {
 	// Name returns the name of the device, for people, such as "cpu", or "emu" for the emulated
 	// device.
@@ -17,8 +18,8 @@ type Device interface {
 	// Alloc allocates one block of device memory, aligned to at least Align. If there is too little
 	// memory, the error wraps ErrCapacity.
 	Alloc(bytes int64) (Memory, error)
-	// Pin allocates one block of pinned host memory, which asynchronous copies need. If there is too
-	// little memory, the error wraps ErrCapacity.
+	// Pin allocates one block of pinned host memory, which asynchronous copies need. If there is
+	// too little memory, the error wraps ErrCapacity.
 	Pin(bytes int64) (Memory, error)
 	// NewStream opens a stream: a queue of work that runs in order. Work in two streams may
 	// overlap.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The classes of errors, for errors.Is. Every error of this package wraps one of them or of the
-// shared ones below.
+// The classes of errors, for errors.Is. An error of this package wraps one of them, one of the
+// shared ones below, the error of a cancelled context, or one of the device.
 var (
 	// ErrCapacity: the memory does not suffice. The error of [Solve], and of [New] about its limit,
 	// is a [*CapacityError]; a device may return another error that wraps ErrCapacity.
@@ -121,13 +121,13 @@ func (e *PlanError) Unwrap() error { return ErrPlan }
 type OverrunError struct {
 	Call        string // label of the instruction
 	Instruction int32  // number of the instruction
-	// Buffer is the live buffer past whose end the instruction wrote. If Dead, it is the last buffer
-	// that had the overwritten bytes, or "" if there was none.
+	// Buffer is the live buffer past whose end the instruction wrote. If Dead, it is the last
+	// buffer that had the overwritten bytes, or "" if there was none.
 	Buffer string
 	Offset int64 // first overwritten byte, from the start of Buffer, or of the memory if Buffer is ""
 	Size   int64 // size of Buffer in bytes
-	// Dead means that Buffer is no longer live, or is "": the instruction used a stale reference, or
-	// wrote far out of bounds.
+	// Dead means that Buffer is no longer live, or is "": the instruction used a stale reference,
+	// or wrote far out of bounds.
 	Dead bool
 }
 

@@ -32,8 +32,8 @@ type RegionInfo struct {
 }
 
 // Layout lists regions and the parts in them, before any memory exists. The zero value is empty.
-// After an error all further calls do nothing, so that one check at the end is enough: see
-// [Layout.Err]. A Layout is not safe for concurrent use.
+// Its methods keep the first error instead of returning it, so that one check at the end is enough:
+// see [Layout.Err]. A Layout is not safe for concurrent use.
 //
 //	| region 0          | region 1   | region 2                     |
 //	| part | part |     | part       | reserved, without parts      |

@@ -1,6 +1,7 @@
 package arena
 
-// Align is the alignment in bytes of every offset in a layout or plan.
+// Align is the alignment in bytes of every offset in a layout, and of a buffer in a plan unless
+// [Buffer].Align sets another.
 const Align = 256
 
 // Round rounds n up to a multiple of Align.

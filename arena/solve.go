@@ -30,9 +30,9 @@ func (b Buffer) align() int64 {
 type Problem struct {
 	Buffers  []Buffer
 	Capacity int64 // bytes; 0 means no limit
-	// Effort limits the search that runs when the simple orders do not reach the bound. It counts
+	// Effort limits the work after the simple orders, if these do not reach the bound. It counts
 	// inner-loop steps, not time, so that a problem has the same plan on every machine. 0 means 40
-	// million steps, about 200 ms on a current machine; negative means no search.
+	// million steps, about 200 ms on a current machine; negative means no such work.
 	Effort int64
 }
 
@@ -58,9 +58,9 @@ const maxSearch = 1500
 //
 // It first places the buffers one after another in several orders, each by several rules for
 // choosing a gap. If no such plan is as small as [Bound], it improves these orders by local
-// changes, and then searches for a plan of that size until Problem.Effort is spent. A plan that
-// needs more than p.Capacity is a [*CapacityError]; a bad buffer is an error that wraps ErrInvalid.
-// If ctx is done, Solve returns its error.
+// changes, then searches for a plan of that size, then for any smaller plan than the best one,
+// until Problem.Effort is spent. A plan that needs more than p.Capacity is a [*CapacityError]; a
+// bad buffer is an error that wraps ErrInvalid. If ctx is done, Solve returns its error.
 func Solve(ctx context.Context, p Problem) (Plan, error) {
 	items, err := itemize(p)
 	if err != nil {

@@ -16,9 +16,9 @@
 //
 // ready.Sync returns when the slot may be overwritten.
 //
-// A run uses the slots of the caller and 4 bytes a sample for the order, and no other memory:
-// samples are written in place, in their storage types, and a step allocates nothing. Workers wait
-// while no slot is free.
+// Samples are written in place into the slots of the caller, in their storage types. The loader
+// itself keeps 4 bytes a sample for the order, and a run a few bytes for each slot; a step
+// allocates nothing. Workers wait while no slot is free.
 //
 // Samples, their order and their random draws depend only on the seed, the epoch and the sample's
 // index, never on the number of workers.

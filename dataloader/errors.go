@@ -20,8 +20,8 @@ var (
 	ErrField = errors.New("bad field")
 	// ErrOption: an option or argument is outside its range. It is [arena.ErrOption].
 	ErrOption = arena.ErrOption
-	// ErrSlot: a slot is too small or has other fields than the dataset, or Release was called for
-	// a slot that the caller does not hold.
+	// ErrSlot: a slot is too small or has another number of fields than the dataset, or Release was
+	// called for a slot that the caller does not hold.
 	ErrSlot = errors.New("bad slot")
 	// ErrHeld: the caller holds every slot, so that no batch can be filled: release one before
 	// Next.

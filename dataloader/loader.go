@@ -28,7 +28,7 @@ type Options struct {
 	Seed    uint64        // seed of the order and of the random draws of samples (At.Rand)
 	Workers int           // goroutines that fetch; 0: half of GOMAXPROCS, rounded up, at most 8. Results do not depend on it
 	Tail    Tail          // the last, short batch; default KeepTail
-	Grace   time.Duration // time that Close waits for a Fetch that ignores its context; 0: 500 ms
+	Grace   time.Duration // time that Close waits for a Fetch or Sync to return; 0: 500 ms
 }
 
 // MaxWorkers is the largest Options.Workers: more is taken for a mistake in units.
@@ -235,9 +235,9 @@ func (l *Loader) blocked() *StuckError {
 	return e
 }
 
-// Close closes the current run, stops the workers and waits for them. If a Fetch ignores its
-// context for longer than Options.Grace, Close returns a *StuckError and its worker runs on until
-// the Fetch returns. A second call is allowed.
+// Close closes the current run, stops the workers and waits for them. If a Fetch or a Sync has not
+// returned within Options.Grace, Close returns a *StuckError, and the worker ends when the call
+// returns. A second call is allowed.
 func (l *Loader) Close() error {
 	if l == nil || l.gone == nil {
 		return nil

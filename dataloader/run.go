@@ -271,10 +271,9 @@ func (r *Run) Release(slot int, ready Waiter) error {
 
 // Close ends the run and waits until no worker reads or writes for it. A second call is allowed.
 //
-// If a Fetch ignores its context for longer than Options.Grace, Close returns a *StuckError that
-// names its sample. Until Stuck returns nil, that Fetch may still write to its row: keep the slots
-// allocated and do not rely on their contents. The loader can be used again after that Fetch
-// returns.
+// If a Fetch or a Sync has not returned within Options.Grace, Close returns a *StuckError that
+// names it. Until Stuck returns nil, that Fetch may still write to its row: keep the slots
+// allocated and do not rely on their contents. The loader can be used again after the call returns.
 func (r *Run) Close() error {
 	if r == nil || r.l == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 type At struct {
 	Index int    // index of the sample, from 0
 	Epoch int    // number of the epoch, from 0
-	Seed  uint64 // Options.Seed of the loader; a dataset below a Map gets one that is made from it
+	Seed  uint64 // Options.Seed of the loader; Map derives another one from it for the dataset that it wraps
 }
 
 // Rand returns a generator of random numbers that depend only on the seed, the epoch and the index.

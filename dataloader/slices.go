@@ -14,9 +14,9 @@ type Array struct {
 	data []byte // [N, Field.Bytes()]
 }
 
-// Column returns a field called name of data, which holds the samples one after another, each of
-// the given shape; without a shape each sample is a scalar. It does not copy data. The storage type
-// is that of T.
+// Column returns data as a field with the given name. The samples are one after another in data,
+// each of the given shape; without a shape each sample is a scalar. It does not copy data. The
+// storage type is that of T.
 func Column[T Element](name string, data []T, shape ...int) Array {
 	return Array{
 		Field: Field{Name: name, Type: typeOf[T](), Shape: slices.Clone(shape)},

@@ -23,9 +23,9 @@ type CapacityError struct {
 	EvalBatch int // EvalBatch of the plan that does not fit, if more than Batch, else 0
 
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit with all other options
-	// unchanged. Fits > 0: reduce Batch to it. FitsEval > 0: reduce EvalBatch to it. If both are
-	// set, reduce both; an option whose value is 0 need not change. Both 0: no reduction was found;
-	// the message says why.
+	// unchanged. Fits > 0: reduce Batch to it. FitsEval > 0: reduce EvalBatch to it. If only one of
+	// the two is above 0, the other option may stay as it is. Both 0: no reduction was found; the
+	// message says why.
 	Fits, FitsEval int
 	// Change describes a change of other options that would fit and costs little time: another
 	// optimizer, guard, recomputation, precision, offloading, or several smaller steps for each

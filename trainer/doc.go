@@ -23,6 +23,6 @@
 //
 // To run a Gorgonia graph that exists already, use package vm instead.
 //
-// Errors wrap one of the sentinels below or one of package arena, dataloader or kernels.
-// [NonFiniteError] names the tensor and [IndexError] the index that stopped a step.
+// [ErrOption] and the sentinels listed with it are the classes of errors. [NonFiniteError] names
+// the tensor and [IndexError] the index that stopped a step.
 package trainer

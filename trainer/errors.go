@@ -10,8 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Sentinels that errors of this package wrap. Errors also wrap arena.ErrCapacity, arena.ErrStale,
-// kernels.ErrShape and kernels.ErrUnsupported, and those of package dataloader.
+// Sentinels of this package. An error wraps one of them, or a sentinel of package arena, dataloader
+// or kernels, or the error of a cancelled context, or what the model function, a dataset or the
+// device returned.
 var (
 	ErrOption    = optim.ErrOption                         // an option or argument is outside its range
 	ErrModel     = layout.ErrModel                         // the model function or its graph is wrong

@@ -59,9 +59,9 @@ type Exploration struct {
 // recommends one. All of them have the same number of samples in an update, Batch·Accumulate.
 // Explore leaves out a batch for which the model function returns an error.
 //
-// A choice is beaten if another one needs no more memory and no more time. Only choices of one kind
-// are compared: those with the results of opt, or those with other results and the same optimizer.
-// See report.Choices.Beaten.
+// A choice is beaten if another one of its group needs no more memory and no more time; of two
+// equal choices the first beats the second. The choices that leave all results as those of opt are
+// one group. The others form a group for each optimizer. See report.Choices.Beaten.
 //
 // Explore allocates no device memory and trains nothing. It ignores Options.Progress. Cancelling
 // ctx stops the search.

@@ -25,13 +25,15 @@ type Result struct {
 // epoch, which counts up from 0. After an error or a cancelled ctx, parameters are as the last
 // finished step left them (but see GuardEach), and the next Fit has the next number. If all
 // parameters are frozen, Fit changes no parameter; it only updates running statistics of batch
-// normalizations that Options.Frozen does not name. While another pass runs it returns ErrBusy.
+// normalizations that Options.Frozen does not name. While another Fit or Evaluate runs it returns
+// ErrBusy; while Predict runs it waits for the end of a batch.
 func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Fit", compile.Train, ds)
 }
 
 // Evaluate measures loss and accuracy over all samples of ds. It changes neither parameters nor
-// running statistics. While another pass runs it returns ErrBusy.
+// running statistics. While another Fit or Evaluate runs it returns ErrBusy; while Predict runs it
+// waits for the end of a batch.
 func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Evaluate", compile.Evaluate, ds)
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // Model names the nodes of a graph that have a role in training: Inputs, Output, Loss, Correct,
-// Params and Statistics. A Param has an Init for its initial values. For the fields see
-// layers.Model.
+// Params and Statistics. The elements of the last two are layers.Param, with an Init for the
+// initial values. For the fields see layers.Model.
 type Model = layers.Model
 
 // ModelFunc adds a model to the empty graph g, for a batch of the given number of rows, and returns
@@ -56,8 +56,9 @@ type Options struct {
 	// none. Frozen batch normalization uses its running statistics.
 	Frozen []string
 
-	// Memory limits the bytes of device memory. Default: what the plan needs. A plan that needs
-	// more is refused with a *CapacityError.
+	// Memory limits the bytes of device memory. Default: all that the device has free. New
+	// allocates exactly what the plan needs; if that is more than the limit or than the device has
+	// free, it returns a *CapacityError.
 	Memory int64
 	// Guard keeps gradients that are not finite from changing parameters. Default: GuardStep, which
 	// keeps all gradients until the end of the step; GuardEach frees them earlier.
@@ -87,9 +88,9 @@ type Options struct {
 	// the graph.
 	Fields []dataloader.Field
 	// Resident datasets stay on the device: the first pass over one uploads it, and its batches are
-	// lists of indices. Default: every batch is uploaded. Each costs its stored size,
-	// dataloader.SampleBytes times its length. If Resident is not empty and Fields is nil,
-	// Fit, Evaluate and Predict accept only these datasets; set Fields to use others, too.
+	// lists of indices. Default: every batch is uploaded. A resident dataset takes
+	// dataloader.SampleBytes times its length of device memory. If Resident is not empty and Fields
+	// is nil, Fit, Evaluate and Predict accept only these datasets; set Fields to use others, too.
 	Resident []dataloader.Dataset
 
 	// Seed drives initial values, shuffling, augmentation and dropout. Default 0, a seed like any
@@ -112,9 +113,9 @@ type Options struct {
 	// Progress is called after every step of Fit and Evaluate, in the caller's goroutine. Default:
 	// no call.
 	Progress func(Progress)
-	// Debug checks after every operation that its kernel wrote inside its buffers only, and names
-	// the operation if not (arena.OverrunError). Default: off. It is slow, enlarges the plan, and
-	// needs a device with unified memory.
+	// Debug checks after every operation that it changed no byte of scratch outside the buffers
+	// that are live, and names the operation if it did (arena.OverrunError). Default: off. It is
+	// slow, enlarges the plan, and needs a device with unified memory.
 	Debug bool
 }
 

@@ -162,10 +162,10 @@ func (t *Trainer) LossScale() optim.ScalingState {
 }
 
 // Close releases everything that New made; the device stays open. It is safe to call twice. While
-// Fit, Evaluate, a batch of Predict or an access to a parameter runs it returns ErrBusy; cancel
-// their contexts first. If a Dataset.Fetch has not returned, the error wraps dataloader.ErrStuck
-// and the memory stays, since the Fetch may still write to it. Call Close again until it returns
-// nil.
+// Fit, Evaluate, a batch of Predict or an access to a parameter runs it returns ErrBusy: cancel the
+// contexts and wait until the calls have returned. If a Dataset.Fetch has not returned, the error
+// wraps dataloader.ErrStuck and the memory stays, since the Fetch may still write to it. Call Close
+// again until it returns nil.
 func (t *Trainer) Close() error {
 	if t == nil || t.plan == nil {
 		return nil // New did not make it
@@ -175,8 +175,8 @@ func (t *Trainer) Close() error {
 		return err
 	}
 	defer t.usage.release()
-	// The order matters. Loaders are first, since their readers write to the slots. Streams wait for
-	// their work before programs and events go, which that work uses. The memory is last.
+	// The order matters. Loaders are first, since their readers write to the slots. Streams wait
+	// for their work before programs and events go, which that work uses. The memory is last.
 	errs := []error{t.loaders.close()}
 	if first {
 		errs = append(errs, t.streams.close(), t.programs.close())

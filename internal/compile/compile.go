@@ -1,8 +1,9 @@
-// Package compile turns a Gorgonia graph into a training step over one arena. Its stages, in order:
+// Package compile turns a Gorgonia graph into the program of a step over one arena. Its stages, in
+// order:
 //
 //	frontend   lower the graph to a program (ir.Program)
 //	compile    append results, gradients and the update
-//	passes     rewrite the program, one pass a file
+//	passes     rewrite the program
 //	remat      choose activations to compute again
 //	schedule   alias, order and place
 //
@@ -58,8 +59,8 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 //     leave unused ones for Prune.
 //   - Redecode to Sums match single operations, so they run before Fuse makes chains of these.
 //   - Reduce takes chains as its prologues.
-//   - Narrow to Offload add encodings, slices and copies of whole instructions: nothing after them
-//     matches patterns.
+//   - Narrow to Offload find instructions as fusion has left them, and add encodings, slices and
+//     transfers: no pass after them looks for patterns.
 //   - remat.Run measures the peak of the program as it will be scheduled: it comes last.
 func (c *compiler) rewrite() {
 	p, cfg := c.Program, &c.cfg
@@ -122,8 +123,8 @@ func (c *compiler) step() (err error) {
 	if c.forward, err = c.graph.Forward(); err != nil {
 		return err
 	}
-	// Before gradients: their rules copy the compute type of a product to the products of the backward
-	// pass.
+	// Before gradients: their rules copy the compute type of a product to the products of the
+	// backward pass.
 	passes.Round(c.Program, c.cfg.Precision)
 	if err := c.results(); err != nil || c.cfg.Mode != Train {
 		return err

@@ -91,7 +91,7 @@ func (cfg *Config) schedule() schedule.Options {
 // Update is the optimizer's part of a step.
 type Update struct {
 	Op       *kernels.Op
-	Attrs    any                                      // of Op; their field Scaled equals Scaled below
+	Attrs    any                                      // of Op; their field Scaled is true where Scaled or ClipNorm is set
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
 	Window   Window                                   // the place of the step in its window
@@ -99,8 +99,8 @@ type Update struct {
 	// kernels.ControlShare. The update multiplies gradients by kernels.ControlUnscale, 1 / that
 	// scale. All gradients are kept.
 	Scaled bool
-	// GuardEach checks the loss first and each gradient right before its own update, so that none is
-	// kept. ClipNorm, a Window other than Alone, and Scaled override it: all gradients are kept.
+	// GuardEach checks the loss first and each gradient right before its own update, so that none
+	// is kept. ClipNorm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
 }
 
@@ -110,8 +110,8 @@ func (u *Update) keepsGradients() bool {
 	return !u.GuardEach || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
 }
 
-// Window is the place of a step in a window of steps whose gradients are accumulated for one update.
-// Region Gradients holds the sum. The host sends the step's share of the window's samples
+// Window is the place of a step in a window of steps whose gradients are accumulated for one
+// update. Region Gradients holds the sum. The host sends the step's share of the window's samples
 // (kernels.ControlShare); it scales the loss, so that the sum is the mean over the window.
 //
 //	steps of a window of 3   First: g = dw │ Inner: g += dw │ Last: g += dw, update by g

@@ -7,12 +7,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// gradients appends the backward pass of loss and returns, by value, the gradient of each value
-// that depends on a wanted one; None elsewhere. It is reverse-mode differentiation over the
+// gradients appends the backward pass of loss and returns, indexed by value, the gradient of each
+// one that depends on a wanted value; None elsewhere. It is reverse-mode differentiation over the
 // instructions: each operation's own file has its rule, a fallback has Gorgonia's. A value with
 // several readers gets the sum of their gradients. It goes from the last reader to the first:
 //
-//	y = f x │ z = g x │ loss = y + z  ──►  dy = dloss │ dz = dloss │ dx = g' x dz │ dx' = dx + f' x dy
+//	y = f x │ z = g x │ loss = y + z  ──►  dy = dloss │ dz = dloss │ dx1 = g'(x)·dz │ dx = dx1 + f'(x)·dy
 //
 // It skips instructions that the loss does not depend on, and those that depend on no wanted value.
 func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads []kernels.Value, err error) {
@@ -79,7 +79,7 @@ func (c *compiler) inputGrads(in ir.Instr, dy []kernels.Value) ([]kernels.Value,
 	return in.Op.Grad(c.Builder, n, dy), nil
 }
 
-// dependents returns, by value, whether it depends on one of wanted.
+// dependents reports for each value, by its index, whether it depends on one of wanted.
 func (c *compiler) dependents(wanted []kernels.Value) []bool {
 	needs := make([]bool, len(c.Values))
 	for _, v := range wanted {

@@ -8,8 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// CompileMachine compiles the graph of cfg as it is: the values of its roots, of the nodes that
-// gorgonia.Read reads and of cfg.Keep, and the gradients of the inputs that gorgonia.Grad was
+// CompileMachine compiles the graph of cfg as it is: the values of the nodes that no node reads,
+// that gorgonia.Read reads and of cfg.Keep, and the gradients of the inputs that gorgonia.Grad was
 // called for. Every node without an op gets a home.
 //
 //	forward ─► gradients of the loss ─► values that the graph computes from gradients

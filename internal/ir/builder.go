@@ -17,9 +17,9 @@ const (
 	IndexField   = "index"    // Slot: sample indices [B], where datasets are resident
 )
 
-// Builder appends instructions to a program. It implements kernels.Graph: the front end, the
-// gradient rules of operations and the passes all build through it. Each appended instruction copies
-// the present Label, Owner, Mark and Backward.
+// Builder appends instructions to a program. It implements kernels.Graph, through which gradient
+// rules append: the front end, these of operations and the passes all build through it. Each
+// appended instruction copies the present Label, Owner, Mark and Backward.
 type Builder struct {
 	*Program
 	Homes    *Homes        // of all programs of one model

@@ -3,8 +3,8 @@ package ir
 import "github.com/evenkeel/evenkeel/kernels"
 
 // Balance is how many floating-point operations a device does in the time of one byte of memory
-// traffic: 5 to 20 in float32 on CPUs and GPUs. It decides only which instructions count as bound
-// by memory.
+// traffic: 5 to 20 in float32 on CPUs and GPUs. It weighs arithmetic
+// against memory traffic in all estimates of time, which choose among plans and change no result.
 const Balance = 10
 
 // BusBalance is how many bytes a device reads or writes in its own memory in the time of one byte
@@ -25,8 +25,8 @@ func (w Work) Add(v Work) Work { return Work{w.Flops + v.Flops, w.Bytes + v.Byte
 // with compute, from their place in the program on. A reader of a fetched value waits for its
 // transfer; the end of the step waits for all transfers.
 func (p *Program) Work() Work {
-	// w.Time is the clock of compute. A transfer starts when compute has reached its position in the
-	// program and the transfer before it is done:
+	// w.Time is the clock of compute. A transfer starts when compute has reached its position in
+	// the program and the transfer before it is done:
 	//
 	//	compute  ├──── a ────┤├─ b ─┤      ├─ c ─┤     c reads the result of t2
 	//	bus      ├─ t1 ─┤    ├──── t2 ────┤

@@ -1,4 +1,4 @@
-// Package ir is a training step as a list of instructions over values.
+// Package ir is a step as a list of instructions over values.
 //
 // A [Program] is in static single assignment form: every [Value] has a home (a place that outlives
 // the step) or is made by one [Instr]. A [Builder] appends instructions; the compiler's passes
@@ -14,9 +14,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// The regions that a program refers to. A slot is one of two batch buffers: the host fills one while
-// a step reads the other. A program is bound (its regions given addresses) once for each slot; only
-// the addresses of Slot and Results differ.
+// The regions that a program refers to. A slot is one of two batch buffers: the host fills one
+// while a step reads the other. A program is bound (its regions given addresses) once for each
+// slot; only the addresses of Slot and Results differ.
 const (
 	Parameters     arena.Region = iota // weights and constants
 	Gradients                          // gradients that are kept until the update
@@ -59,7 +59,7 @@ type Instr struct {
 	Label      string    // layer and node, for errors and plans
 	Owner      string    // layer
 	Mark       string    // a remark for plans: "fallback, allocates"
-	Steps      []string  // labels of a chain's steps
+	Steps      []string  // labels of the operations that a kernels.Chain instruction joins
 	Backward   bool      // of the backward pass or the update
 	Recomputed bool      // a repetition, for the backward pass, of an instruction of the forward pass
 }
@@ -94,7 +94,7 @@ type Program struct {
 	Slices []int
 	// Recomputation lists the activations that are computed again; nil: it was not asked for.
 	Recomputation *Recomputation
-	Order         []int32 // by position in Instrs: the index of the instruction when it was built
+	Order         []int32 // by position in Instrs: the index of the instruction after all passes, before schedule.Run
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
 	Plan    arena.Plan    // their offsets
@@ -104,7 +104,7 @@ type Program struct {
 // batch size can do the same.
 type Recomputation struct {
 	Values int     // number of values before the rewrite: another program with as many can reuse it
-	Order  []int32 // order of the instructions before the rewrite, as indices into the built order
+	Order  []int32 // order of the instructions before recomputation, as indices into Instrs as remat.Run got them
 	Rounds []Round // in order; none: nothing is computed again
 }
 
@@ -164,8 +164,8 @@ func (p *Program) Clone() *Program {
 	return &q
 }
 
-// CloneValues returns a copy of p whose values can be replaced, and whose instructions can be
-// replaced as a whole. The instructions are shared with p.
+// CloneValues returns a copy of p whose values can be replaced, and whose Instrs can be set to
+// another slice. The instructions themselves are shared with p: do not change them.
 func (p *Program) CloneValues() *Program {
 	q := *p
 	q.Values = slices.Clone(p.Values)
@@ -178,8 +178,8 @@ func (p *Program) Add(v Value) kernels.Value {
 	return kernels.Value(len(p.Values) - 1)
 }
 
-// Calls returns the instructions that run, in order, with the addresses of their operands. Views run
-// nothing.
+// Calls returns the instructions that run, in order, with the addresses of their operands. Views
+// run nothing.
 func (p *Program) Calls() []kernels.Call {
 	calls := make([]kernels.Call, 0, len(p.Instrs))
 	for i := range p.Instrs {

@@ -17,8 +17,9 @@ var regionNames = [Regions]string{
 // first instruction, a line for each instruction, and the needed values. Attributes that are zero
 // are left out. "again" marks a recomputation, "after %4" an entry of Follows.
 //
-//	%0 = parameters "w" float32 (3, 5)
-//	%2 = matmul %1 %0 {TransB} float32 (4, 5) "layer0/xw"
+//	%0 = parameters "w" float32 (5, 3)
+//	%1 = slot "x" float32 (4, 3)
+//	%2 = matmul %1 %0 {TransB} float32 (4, 5) @scratch:0 "layer0/xw"
 //	%3 = relu %2 float32 (4, 5) alias %2 @scratch:0 "layer0/y"
 //	needed %3
 func (p *Program) String() string {

@@ -13,16 +13,18 @@
 //   - [Graph.LowerMachine] lowers a graph for a machine: a program whose user calls gorgonia.Grad and
 //     gorgonia.Read, and reads and writes the values of nodes.
 //
-// A rule lowers a node n. It consists of the nodes that it reads and a function build. build gets the
-// values of these nodes, appends the instructions that compute n from them, and returns n's value.
-// An op gets its rule in one of three ways:
+// A rule lowers a node n. It consists of the nodes that it reads and a function build. build gets
+// the values of these nodes, appends the instructions that compute n from them, and returns n's
+// value. Scalars that depend only on constants and shapes become constants, and some ops are
+// refused. Any other op gets its rule in one of four ways:
 //
 //  1. An operation computes the op as it is. The operation's file names the op (Op.Gorgonia) and
 //     decodes its attributes (Op.Decode). Nothing is added here.
 //  2. The op, or a pattern of ops, becomes other instructions. A function lowerX in a file
 //     lower_<family>.go returns the rule, and the table in lowerings names it. A pattern is
 //     recognised at its last node; its other nodes are lowered only if other nodes read them.
-//  3. All other ops fall back: the host runs Gorgonia's code, which is slow and allocates.
+//  3. An op of package layers names its operation itself.
+//  4. All other ops fall back: the host runs Gorgonia's code, which is slow and allocates.
 //
 // For each op, a recipe in the tests compares the instructions with Gorgonia's results.
 package frontend
@@ -55,7 +57,8 @@ type Model struct {
 	Batch int // rows of a batch
 	// Inputs are the nodes that are fields of the batch.
 	Inputs map[*gorgonia.Node]Input
-	// Params are parameters that need hold no value yet.
+	// Params are the parameters that may be without a value. Others must have one, except in a
+	// machine.
 	Params map[*gorgonia.Node]bool
 	// Statistics are nodes that hold running statistics. Their homes are in region Statistics, and
 	// training updates them.

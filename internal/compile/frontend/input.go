@@ -163,7 +163,7 @@ func SpecOf(n *gorgonia.Node) (kernels.Spec, error) {
 	return kernels.Spec{Type: dt, Shape: append(kernels.Shape{}, n.Shape()...)}, nil
 }
 
-// dtypeOf returns the storage type of a Gorgonia type; int is stored in 64 bits. Bool has none: see
+// dtypeOf returns the arena type of a Gorgonia type; an int has 64 bits. Bool is an error: see
 // storageType.
 func dtypeOf(dt tensor.Dtype) (arena.DType, error) {
 	switch dt {

@@ -46,7 +46,8 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 			"or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
 	}
 	out := r.ApplyAll(kernels.BatchNorm, a, x, gamma, beta)
-	// The running variance is unbiased, the batch's variance is not: n values make a factor n/(n-1).
+	// The running variance is unbiased, the batch's variance is not: n values make a factor
+	// n/(n-1).
 	count := float64(shape.Elems() / shape[1])
 	unbiased := count / (count - 1)
 	if s.host != nil {
@@ -60,8 +61,8 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 	return out[0], nil
 }
 
-// normalizeByRunning computes y = x·scale + shift by the running statistics. If x is a convolution
-// that only n reads, its weights are scaled instead, and its bias is shifted.
+// normalizeByRunning computes y = x·scale + shift by the running statistics. Where scaleIntoConv
+// applies, the convolution's weights and bias are scaled instead, and its bias is shifted.
 func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
 	s runningStats) (kernels.Value, error) {
 	shape, mean, variance := r.Spec(x).Shape, r.Spec(s.mean), r.Spec(s.variance)
@@ -88,8 +89,8 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 }
 
 // scaleIntoConv returns x·scale + shift, by channel, as a convolution with other weights and
-// another bias, and false unless x is the result of a convolution that only n reads. Normalization
-// then costs nothing outside training.
+// another bias, and false unless the program does not train and x is a convolution without an
+// activation that only n reads. Normalization then costs nothing.
 func (r *reader) scaleIntoConv(n *gorgonia.Node, x, scale, shift kernels.Value) (kernels.Value, bool) {
 	conv := r.Maker(x)
 	if r.Training || conv == nil || conv.Op != kernels.Conv || r.useCount(children(n)[0]) != 1 {

@@ -93,8 +93,8 @@ func (r *reader) broadcastRule(n *gorgonia.Node, op *kernels.Op, attrs any, left
 	return &rule{in: gorgonia.Nodes{a.node, b.node}, build: func(v []kernels.Value) (kernels.Value, error) {
 		x, y := r.alignTo(v[0], a.shape, out), r.alignTo(v[1], b.shape, out)
 		z := r.Apply(op, attrs, x, y)
-		// The graph repeats both operands along the same axis, and unrepeat has removed both repeats:
-		// repeat the result.
+		// The graph repeats both operands along the same axis, and unrepeat has removed both
+		// repeats: repeat the result.
 		if r.Spec(z).Shape.Elems() < out.Elems() {
 			z = r.Apply(kernels.Broadcast, kernels.BroadcastAttrs{Shape: out}, z)
 		}
@@ -118,7 +118,7 @@ type broadcastOperand struct {
 }
 
 // unrepeat follows repeats of dimensions of size 1 from n back to the node that is repeated, and
-// past a reshape that only inserted such dimensions.
+// past a reshape of that node; its shape in the result is the one after the reshape.
 //
 //	repeat along 0 (reshape [1, C] b)   becomes   b, to be broadcast as [1, C]
 func unrepeat(n *gorgonia.Node) broadcastOperand {

@@ -28,10 +28,10 @@ func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
 	return lowerDirect(r, n)
 }
 
-// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H, W]
-// and w is [O, C, KH, KW]:
+// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H,
+// W] and w is [O, C, KH, KW]:
 //
-//	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), reshape [O, C·KH·KW] w)ᵀ))
+//	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), (reshape [O, C·KH·KW] w)ᵀ)))
 func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {
 	perm, err := fields{n.Op()}.Ints("pattern")
 	if err != nil || !slices.Equal(perm, []int{0, 3, 1, 2}) {
@@ -130,9 +130,9 @@ func lowerMaxPool(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.applyRule(kernels.MaxPool, a, children(n)[0]), nil
 }
 
-// maxPoolOf returns the attributes of max pooling, or of its gradient. Each side has its own padding
-// here. Gorgonia's own code pads the top as much as the bottom, and the left as much as the right,
-// whatever the node says.
+// maxPoolOf returns the attributes of max pooling, or of its gradient. Each side has its own
+// padding here. Gorgonia's own code pads the top as much as the bottom, and the left as much as the
+// right, whatever the node says.
 func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
 	err = readInts(fields{n.Op()}, map[string]*int{
 		"h": &a.Kernel[0], "w": &a.Kernel[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],

@@ -30,8 +30,8 @@ type Link struct {
 	Spec       kernels.Spec
 	Ref        arena.Ref // in the program's regions
 	Accumulate bool      // the gradient is added to the contents of its home
-	// Own: no other input has the same gradient node, and that node has no other value. So the machine
-	// may store this gradient as the node's value.
+	// Own: no other input has the same gradient node, and that node has no other value. So the
+	// machine may store this gradient as the node's value.
 	Own bool
 }
 
@@ -48,8 +48,8 @@ type Read struct {
 //	Graph.LowerMachine ─► gradients of Loss ─► SetGrad ─► LowerOutputs ─► results ─► Links
 //
 // The nodes that Gorgonia made for the gradients of Wanted are not lowered: SetGrad gives them
-// their values. The nodes from which Gorgonia would compute these are not lowered either, unless
-// the user reads them.
+// their values, unless they have one. The nodes from which Gorgonia would compute these are not
+// lowered either, unless the user reads them.
 type MachineGraph struct {
 	Loss   kernels.Value // None: nothing was differentiated
 	Wanted []Wanted      // inputs that gorgonia.Grad was called for
@@ -74,8 +74,8 @@ type Output struct {
 	Value kernels.Value
 }
 
-// LowerMachine lowers the outputs that do not depend on gradients, and the loss. LowerOutputs lowers
-// the rest. All nodes without an op become parameters.
+// LowerMachine lowers the outputs that do not depend on gradients, and the loss. LowerOutputs
+// lowers the rest. All nodes without an op become parameters.
 func (g *Graph) LowerMachine() (*MachineGraph, error) {
 	nodes, err := userNodesOf(g.Model.Graph, g.Keep)
 	if err != nil {
@@ -111,7 +111,8 @@ func (g *Graph) LowerMachine() (*MachineGraph, error) {
 // then on.
 func (m *MachineGraph) SetGrad(w Wanted, grad, home kernels.Value) {
 	g, n := m.g, w.node
-	// Lowered already: the node has a value of its own, such as that of another input's gradient.
+	// Lowered: the node has a value already, such as the gradient of another input with the same
+	// node.
 	_, lowered := g.values[n.Deriv()]
 	m.links.Grads = append(m.links.Grads, Link{
 		Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Accumulate: w.Accumulate,
@@ -164,8 +165,8 @@ type userNodes struct {
 	reads   gorgonia.Nodes                    // nodes of gorgonia.Read
 }
 
-// userNodesOf returns the nodes of g that matter to its user; the nodes of keep are outputs, too. It
-// reads edges from the nodes, as children does.
+// userNodesOf returns the nodes of g that matter to its user; the nodes of keep are outputs, too.
+// It reads edges from the nodes, as children does.
 func userNodesOf(g *gorgonia.ExprGraph, keep gorgonia.Nodes) (*userNodes, error) {
 	u := &userNodes{parents: make(map[*gorgonia.Node]gorgonia.Nodes)}
 	read := make(map[*gorgonia.Node]bool) // operands of gorgonia.Read

@@ -29,19 +29,19 @@ type reader struct {
 	errs     []error
 }
 
-// rule lowers a node n: build gets the values of the nodes in, appends the instructions that compute
-// n from them, and returns n's value. The rule of x + y has the nodes x and y, and a build that
-// applies one addition.
+// rule lowers a node n: build gets the values of the nodes in, appends the instructions that
+// compute n from them, and returns n's value. The rule of x + y has the nodes x and y, and a build
+// that applies one addition.
 type rule struct {
 	in    gorgonia.Nodes
 	build func(in []kernels.Value) (kernels.Value, error)
 }
 
 // read lowers the roots and the nodes that they need, in the order of their ids: the order in which
-// the user made them. It is close to the order in which a person would run them. In depth-first
-// order, operands that only later layers or time steps need can come first; they would stay live for
-// long, and their gradients would come last. Errors are appended to r.errs; nodes that need a node
-// with an error are left out.
+// the user made them, operands before their readers. It is close to the order in which a person
+// would run them. In depth-first order, operands that only later layers or time steps need can come
+// first; they would stay live for long, and their gradients would come last. Errors are appended to
+// r.errs; nodes that need a node with an error are left out.
 func (r *reader) read(roots gorgonia.Nodes) {
 	r.scalars = make(map[*gorgonia.Node]scalarConst)
 	rules, order := r.collect(roots)
@@ -186,5 +186,5 @@ func (r *reader) fill(t arena.DType, shape kernels.Shape, x float64) kernels.Val
 // shapeOf returns the shape of n, a copy.
 func shapeOf(n *gorgonia.Node) kernels.Shape { return append(kernels.Shape{}, n.Shape()...) }
 
-// typeOf returns the storage type of n's elements. A bool has none.
+// typeOf returns the arena type of n's elements, or an error for a bool: see storageType.
 func typeOf(n *gorgonia.Node) (arena.DType, error) { return dtypeOf(n.Dtype()) }

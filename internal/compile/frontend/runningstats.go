@@ -10,9 +10,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Running statistics of a machine have no home: they stay in Gorgonia's op, or in the values of the
-// nodes that package layers made, where the user's program finds them. kernels.Host instructions
-// read and update them; readRunningStat and updateRunningStat are their attributes.
+// A machine updates running statistics where the user's program finds them: in Gorgonia's op, or in
+// the values of the nodes that package layers made. (Such a node has a home, too, which is only
+// read.) kernels.Host instructions read and update them; readRunningStat and updateRunningStat are
+// their attributes.
 
 // readRunningStat copies a running statistic to its result.
 type readRunningStat struct {

@@ -168,10 +168,10 @@ func (n *narrower) kept() []kernels.Value {
 	return kept
 }
 
-// exact returns, by value, whether the backward pass needs it in float32: probabilities, logits,
-// statistics of norms, operands of comparisons and of instructions with an effect, and all that
-// layers in Precision.Float32 read. If a result of an operation that only moves elements is exact,
-// so is its operand.
+// exact reports for each value, by its index, whether the backward pass needs it in float32:
+// probabilities, logits, statistics of norms, operands of comparisons and of instructions with an
+// effect, and all that layers in Precision.Float32 read. If a result of an operation that only
+// moves elements is exact, so is its operand.
 func (n *narrower) exact() []bool {
 	exact := make([]bool, len(n.Values))
 	for i := len(n.instrs) - 1; i >= 0; i-- {

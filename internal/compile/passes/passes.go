@@ -1,9 +1,9 @@
-// Package passes rewrites programs: each pass is a function from a program to the same program with
-// fewer, cheaper or smaller instructions, one a file.
+// Package passes rewrites programs: each pass is a function from a program to one with the same
+// results that takes less time or memory. A file holds a pass and its helpers.
 //
-// A pass knows nothing of the graph, of places or of other passes. It runs after lowering and
-// gradients, before recomputation and scheduling; package compile holds the order. All passes but
-// [Sums], [Round] and [Narrow] keep every bit of every result.
+// A pass knows nothing of the graph. It runs after lowering and gradients ([Round] before
+// gradients), and before recomputation and scheduling; package compile holds the order. All passes
+// but [Sums], [Round] and [Narrow] keep every bit of every result.
 package passes
 
 import (

@@ -6,8 +6,8 @@ import (
 )
 
 // Redecode decodes a field of the batch separately for each of its readers, right before the
-// reader. The stored form is smaller and stays in the slot, so that the decoded one need not stay
-// live from the forward pass to the backward pass.
+// reader. The stored form is smaller and stays (in the slot; gathered rows of resident data in
+// scratch), so that the decoded one need not stay live from the forward pass to the backward pass.
 //
 //	x = decode s            x = decode s
 //	y = f x                 y = f x

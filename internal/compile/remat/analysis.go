@@ -17,8 +17,8 @@ import (
 //	maker ─── reader ─── reader          reader ─── reader
 //	                      until │ idle… │ first
 //
-// An instruction produces activations if it is of the forward pass or a repetition of one; all
-// others of the backward pass only read them.
+// An instruction counts as forward if it is of the forward pass or a repetition of one. All others
+// only read activations.
 type analysis struct {
 	p *ir.Program
 	o schedule.Options
@@ -30,8 +30,8 @@ type analysis struct {
 	work   []int64         // by instruction: time, as ir.Work.Time
 	space  []int64         // by instruction: bytes of workspace, see schedule.Workspaces
 	extra  int64           // time of all repetitions so far
-	saved  []kernels.Value // activations, by root, that the backward pass reads, in the order in which they are made
-	until  []int32         // by root: the last producer of activations that reads it
+	saved  []kernels.Value // roots of activations that can be computed again, in the order in which they are made; no copies of offloaded values
+	until  []int32         // by root: the last forward instruction that reads it
 	first  []int32         // by root: the first other instruction that reads it, -1 for none
 
 	refetched []bool // by root: a copy of an offloaded parameter that the backward pass prefetches once more in any case
@@ -56,7 +56,7 @@ func analyse(p *ir.Program, o schedule.Options) *analysis {
 		space: schedule.Workspaces(p, o.Device)})
 }
 
-// identity returns, by value, the value itself.
+// identity returns the values of p, each at its own index.
 func identity(p *ir.Program) []kernels.Value {
 	origin := make([]kernels.Value, len(p.Values))
 	for v := range origin {
@@ -177,8 +177,8 @@ func (a *analysis) drops(x *round, v kernels.Value) bool {
 }
 
 // available reports whether the backward pass can read v without computing it again: v cannot be
-// recomputed (homes, host results), or is not dropped and stays live, because the backward pass reads
-// it or x.keep has it.
+// recomputed (homes, host results), or is not dropped and stays live, because the backward pass
+// reads it or x.keep has it.
 func (a *analysis) available(x *round, v kernels.Value) bool {
 	root := a.root[v]
 	return !a.recomputable(v) || !a.drops(x, v) && (x.keep[a.origin[root]] || a.first[root] >= 0)
@@ -193,8 +193,9 @@ func (a *analysis) measure(x *choice) {
 	_, x.peak = schedule.Live(d, a.o, now.space)
 }
 
-// costs returns, by value, the work of computing it again for the backward pass, with the work for
-// operands that are not available either. Operands that two values share count for each of them.
+// costs returns, indexed by value, the work of computing it again for the backward pass, with the
+// work for operands that are not available either. Operands that two values share count for each of
+// them.
 func (a *analysis) costs(x *round) []int64 {
 	cost := make([]int64, len(a.root))
 	for i := range a.p.Instrs {

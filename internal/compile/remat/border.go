@@ -14,9 +14,10 @@ type border struct {
 	saved   int64           // bytes of activations that are made before it
 }
 
-// borders returns the places where few bytes cross, with the start and the end of the forward pass:
-// local minima, plateaus included, and places after which more bytes cross. Between the layers of a
-// net few values cross, inside a layer more do:
+// borders returns the places where a cut is worth trying: local minima of the bytes that cross,
+// plateaus included, all other places after which more bytes cross, and the start and the end of
+// the forward pass. Between the layers of a net few values cross, inside a layer more do; the
+// picture marks the minima:
 //
 //	bytes that cross   ▁▅▇▂▆▇▃▅▁
 //	layers             │  │  │ │

@@ -123,8 +123,8 @@ func (t *tree) backwardPeaks(segment []int) {
 			}
 		}
 		// If this is the first read of an activation lost at b, b restarts here, and so do later
-		// borders that have not yet: the backward pass is past them. The loop visits from-1, from-2,
-		// …, b.
+		// borders that have not yet: the backward pass is past them. The loop visits from-1,
+		// from-2, …, b.
 		for _, v := range in.In {
 			for b := lost[t.root[v]]; b > 0 && b < from; from-- {
 				t.others[from-1] = others
@@ -153,10 +153,11 @@ func (t *tree) backwardPeaks(segment []int) {
 	}
 }
 
-// lostAt returns, by root, the first border after its maker that an activation does not cross: if
-// the forward pass is cut there, the activation is dropped. 0 means that it is too small to drop.
+// lostAt returns, indexed by root, the first border after its maker that an activation does not
+// cross: if the forward pass is cut there, the activation is dropped. 0 means that it is too small
+// to drop.
 //
-//	y is made in segment 0 and crosses border 1, not border 2: lost at 2, in a cut at 2 only
+//	y is made in segment 0 and crosses border 1, not border 2: a cut at 1 keeps it, a cut at 2 loses it: lost is 2
 func (t *tree) lostAt(segment []int) []int {
 	lost := make([]int, len(t.root))
 	for _, v := range t.saved {

@@ -7,8 +7,8 @@
 //	trees        cut the forward pass at checkpoints, by dynamic programming (tree.go)
 //	polish       keep activations again that need not be dropped (search.go)
 //
-// It takes the choice with the least extra work within the budget. Where none is within it, it takes
-// the lowest peak that it has found. No bits change.
+// It takes the choice with the least extra work within the budget. Where none is within it, it
+// takes the lowest peak that it has found. No bits change.
 //
 // Here an activation is a value of the forward pass that the backward pass reads; to drop it is to
 // let the backward pass read a second computation of it.
@@ -42,8 +42,9 @@ type Goal struct {
 // A later round may drop y', too. If y' is first an operand of another recomputation and is read by
 // g only much later, y is computed a third time, right before g.
 //
-// Where o.Like has the same instructions, p drops what o.Like drops. Copies of offloaded parameters
-// are prefetched once more for the backward pass in any case. Run records its choice in p.
+// Where o.Like has as many values and instructions as p, which for one model and mode means the
+// same ones, p drops what o.Like drops. Copies of offloaded parameters that both passes read are
+// prefetched once more in any case, except those of the last layer. Run records its choice in p.
 func Run(p *ir.Program, goal Goal, o schedule.Options) {
 	if goal.Budget <= 0 && len(goal.Owners) == 0 {
 		refetch(p, o)
@@ -73,8 +74,8 @@ func Run(p *ir.Program, goal Goal, o schedule.Options) {
 	a.apply(p, rounds)
 }
 
-// inherited returns what the program for a larger batch computes again, nil unless p is made of the
-// same instructions.
+// inherited returns what the program for a larger batch computes again; nil unless p has as many
+// values and instructions.
 func inherited(p, like *ir.Program) *ir.Recomputation {
 	if like == nil || like.Recomputation == nil || like.Recomputation.Values != len(p.Values) || len(like.Recomputation.Order) != len(p.Instrs) {
 		return nil

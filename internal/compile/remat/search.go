@@ -11,7 +11,7 @@ import (
 // Bounds of the search.
 const (
 	mostDrops  = 400 // activations that one greedy search drops
-	mostRounds = 4   // of greedy searches
+	mostRounds = 4   // greedy searches after the first, each of which adds a round
 	mostKept   = 100 // dropped activations that polish tries to keep
 )
 

@@ -39,8 +39,8 @@ type tree struct {
 	borders []border // segment k lies between borders k and k+1
 	small   int64    // bytes that are not worth dropping
 
-	// Peaks in bytes, by segment k and border a, measured where nothing is dropped. Activations that
-	// are made before a do not count: the dynamic program adds those of them that are kept.
+	// Peaks in bytes, by segment k and border a, measured where nothing is dropped. Activations
+	// that are made before a do not count: the dynamic program adds those of them that are kept.
 	//
 	// Invariant: a ≤ k, and both rise along the forward pass; entries with a > k are not read.
 	backward [][]int64 // of the backward pass while its last live activation is of segment k
@@ -67,8 +67,8 @@ type tree struct {
 // infeasible is the work of a tree that does not exist.
 const infeasible = math.MaxInt64 / 4
 
-// trees passes to take the trees that are predicted to need the least work within the budget, or,
-// where none is within it, the lowest peaks. Each is measured first.
+// trees calls take with the choices of the trees that are predicted to need the least work within
+// the budget, or, where none is within it, have the lowest peaks. Each is measured first.
 func (a *analysis) trees(budget int64, take func(choice)) {
 	t := a.newTree(budget)
 	if t == nil {
@@ -173,8 +173,8 @@ func (t *tree) keeps(a, k int) (bytes, work int64) {
 	return bytes, work
 }
 
-// leastPeak returns the lowest predicted peak of any tree, whatever its work. It is the recurrence of
-// solve with bytes instead of work:
+// leastPeak returns the lowest predicted peak of any tree, whatever its work. It is the recurrence
+// of solve with bytes instead of work:
 //
 //	leastPeak(a, b) = min(needs(a, b), min over k of
 //	                      max(transit to k, kept(k) + leastPeak(k, b), leastPeak(a, k)))
@@ -203,7 +203,7 @@ func (t *tree) at(a, b, m int) int { return (a*len(t.borders)+b)*(units+1) + m }
 // count returns bytes in units, rounded.
 func (t *tree) count(bytes int64) int { return int((bytes + t.unit/2) / t.unit) }
 
-// solve finds the least work of all parts, shorter ones first:
+// solve finds the least work of all parts, each after the parts that it can be cut into:
 //
 //	least(a, b, m) = 0, where the whole part needs at most m units, else the least over all k of
 //	                 least(k, b, m - kept(k)) + again(a, k) + least(a, k, m)
@@ -212,8 +212,8 @@ func (t *tree) count(bytes int64) int { return int((bytes + t.unit/2) / t.unit) 
 // instructions that make kept values. A border k counts only where the forward pass from a to k,
 // which keeps nothing on its way, needs at most m units.
 //
-// For 2 segments, borders 0, 1, 2, the only cut is k = 1: segment 1 runs backward with kept(1) units
-// less, then segment 0 is computed again and runs backward with all m units.
+// For 2 segments, borders 0, 1, 2, the only cut is k = 1: segment 1 runs backward with kept(1)
+// units less, then segment 0 is computed again and runs backward with all m units.
 func (t *tree) solve() {
 	n := len(t.borders) - 1
 	t.least = make([]int64, t.at(n, n, units)+1)
@@ -246,8 +246,9 @@ func (t *tree) solve() {
 }
 
 // choice returns the rounds of the tree with m units: one for each depth of left halves. Depth 0
-// drops what the first left half computes again; a left half in a left half is depth 1, and drops
-// the repetitions of depth 0. A kept value stays kept in all deeper rounds.
+// drops what the left halves compute again that lie in no other left half; a left half in one of
+// these is depth 1, and drops the repetitions of depth 0. A kept value stays kept in all deeper
+// rounds.
 func (t *tree) choice(m int) choice {
 	var x choice
 	var split func(a, b, m, depth int)

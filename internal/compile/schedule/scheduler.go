@@ -71,11 +71,11 @@ func (g *Graph) forward(from []int32, onlyFrees bool) []int32 {
 
 // backward is list scheduling from the end: it picks, of the instructions that no unscheduled one
 // waits for, the one that leaves the fewest bytes live before it. Among ties it keeps the order of
-// from (seen from the end, the later one is picked first). Where onlyFrees is set, only instructions
-// that leave fewer bytes before them than after are preferred.
+// from (seen from the end, the later one is picked first). Where onlyFrees is set, only
+// instructions that leave fewer bytes before them than after are preferred.
 //
-// The growth of an instruction is the bytes of the operands that no instruction after it reads (they
-// become live before it), minus the bytes that it makes (they are not live before it).
+// The growth of an instruction is the bytes of the operands that no instruction after it reads
+// (they become live before it), minus the bytes that it makes (they are not live before it).
 func (g *Graph) backward(from []int32, onlyFrees bool) []int32 {
 	// Backward, the first reader that is picked makes a value live. The growth of its other readers
 	// falls then.
@@ -116,8 +116,8 @@ func capped(bytes int64, onlyFrees bool) int64 {
 
 // list is list scheduling (Graham, Bounds for Certain Multiprocessing Anomalies, 1966, for one
 // processor): of the ready instructions it picks the one with the least growth. Among ties it keeps
-// the order of from. An instruction is ready once all of before[i] are picked. picked is called after
-// each pick and reports the instructions whose growth changes through it.
+// the order of from. An instruction is ready once all of before[i] are picked. picked is called
+// after each pick and reports the instructions whose growth changes through it.
 //
 // Invariant: the growth of an instruction only falls as others are picked, and each fall pushes a
 // new entry. So of several entries of an instruction the newest has the least growth and comes out
@@ -212,12 +212,12 @@ func (q *queue) pop() ready {
 }
 
 // depthFirst finishes one operand of an instruction before it begins the next: first the operand
-// with the largest need - makes, the bytes that its computation needs only for a time. For a + b,
-// where a needs 10 bytes and leaves 1, and b needs 6 and leaves 5: a first needs max(10, 1+6) = 10
-// bytes, b first max(6, 5+10) = 15. That is optimal for trees (Sethi
-// and Ullman, The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a
-// shared operand for each of its readers, as if the graph were a tree. Instructions that nothing
-// waits for come in the order of from.
+// with the largest difference of need and makes, the bytes that its computation needs only for a
+// time. For a + b, where a needs 10 bytes and leaves 1, and b needs 6 and leaves 5: a first needs
+// max(10, 1+6) = 10 bytes, b first max(6, 5+10) = 15. That is optimal for trees (Sethi and Ullman,
+// The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a shared operand
+// for each of its readers, as if the graph were a tree. Instructions that nothing waits for come in
+// the order of from.
 func (g *Graph) depthFirst(from []int32) []int32 {
 	n := len(g.makes)
 	need := make([]int64, n) // bytes that are live while i and all that it waits for run
@@ -242,9 +242,9 @@ func (g *Graph) depthFirst(from []int32) []int32 {
 	return v.order
 }
 
-// sinks takes the instructions that make no bytes of scratch, such as updates, in the order of from.
-// It finishes one, with all that it waits for, before it begins the next. So a gradient dies before
-// another one is made.
+// sinks takes the instructions that make no bytes of scratch, such as updates, in the order of
+// from. It finishes one, with all that it waits for, before it begins the next. So a gradient dies
+// before another one is made.
 func (g *Graph) sinks(from []int32) []int32 {
 	rank := make([]int32, len(from))
 	for k, i := range from {

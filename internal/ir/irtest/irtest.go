@@ -28,7 +28,8 @@ func New(t testing.TB) *Builder {
 	return &Builder{Builder: ir.NewBuilder(&ir.Program{Name: "test"}, &ir.Homes{}), t: t}
 }
 
-// HomeOf adds a value with a home. A number makes its name unique: the first "x" is "x0".
+// HomeOf adds a value with a home. The number of homes before it makes its name unique: "x" as the
+// second home is "x1".
 func (b *Builder) HomeOf(r arena.Region, name string, typ arena.DType, shape ...int) kernels.Value {
 	b.t.Helper()
 	name = fmt.Sprintf("%s%d", name, b.homes)
@@ -71,16 +72,16 @@ type Example struct {
 	Build func(b *Builder)
 }
 
-// Golden compares the programs that rewrites makes of examples with testdata/<name>.golden, which
-// shows each program before and after. With the flag -rewrite it writes the file.
-func Golden(t *testing.T, name string, rewrites func(p *ir.Program), examples []Example) {
+// Golden runs pass on each example and compares the program before and after with
+// testdata/<name>.golden. With the flag -rewrite it writes the file.
+func Golden(t *testing.T, name string, pass func(p *ir.Program), examples []Example) {
 	t.Helper()
 	var got []byte
 	for _, e := range examples {
 		b := New(t)
 		e.Build(b)
 		before := b.Program.String()
-		rewrites(b.Program)
+		pass(b.Program)
 		after := b.Program.String()
 		if after == before {
 			after = "unchanged\n"
