@@ -62,34 +62,40 @@ func bindIm2ColOf[T float](b *binding) func() {
 	row := p.ow * p.c * p.taps // elements of a row of windows
 	return b.parallelFor(len(y)/row, im2colGrain/row, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
-			image, to := x[i/p.oh*p.c*p.h*p.w:], y[i*row:(i+1)*row]
-			for ow := range p.ow {
-				copyFrame(&p, to[ow*p.c*p.taps:], image, i%p.oh, ow)
-			}
+			copyFrames(&p, y[i*row:(i+1)*row], x[i/p.oh*p.c*p.h*p.w:], i%p.oh)
 		}
 	})
 }
 
-// copyFrame copies one window, of all channels, to dst.
-func copyFrame[T float](p *frames, dst, image []T, oh, ow int) {
-	left, lo, hi := p.columns(ow)
-	top, d := oh*p.Stride[0]-p.Pad[0], p.Dilation[1]
+// copyFrames copies a row of windows, of all channels, to dst. It goes along one row of the image after
+// another.
+func copyFrames[T float](p *frames, dst, image []T, oh int) {
+	size, wide, d := p.c*p.taps, p.Kernel[1], p.Dilation[1]
+	top := oh*p.Stride[0] - p.Pad[0]
 	for c := range p.c {
 		for kh := range p.Kernel[0] {
-			to := dst[(c*p.Kernel[0]+kh)*p.Kernel[1]:][:p.Kernel[1]]
-			h := top + kh*p.Dilation[0]
+			at, h := (c*p.Kernel[0]+kh)*wide, top+kh*p.Dilation[0]
 			if h < 0 || h >= p.h {
-				clear(to)
+				for ow := range p.ow {
+					clear(dst[ow*size+at:][:wide])
+				}
 				continue
 			}
-			clear(to[:lo])
-			clear(to[hi:])
-			if lo == hi {
-				continue
-			}
-			from := image[(c*p.h+h)*p.w+left+lo*d:]
-			for k := range to[lo:hi] {
-				to[lo+k] = from[k*d]
+			from := image[(c*p.h+h)*p.w:][:p.w]
+			for ow := range p.ow {
+				to, left := dst[ow*size+at:][:wide], ow*p.Stride[1]-p.Pad[1]
+				if left < 0 || left+(wide-1)*d >= p.w { // at the border
+					_, lo, hi := p.columns(ow)
+					clear(to[:lo])
+					clear(to[hi:])
+					for k := lo; k < hi; k++ {
+						to[k] = from[left+k*d]
+					}
+					continue
+				}
+				for k := range to {
+					to[k] = from[left+k*d]
+				}
 			}
 		}
 	}
