@@ -79,7 +79,8 @@ type IntegerAttrs struct {
 //	a [...], b [...] of any integer types → y of type To, shapes broadcast as in NumPy
 //
 // Operands are widened to 64 bits, where results wrap around as in Go. y has the low bits of the
-// result: that is arithmetic in type To. There is no gradient.
+// result: that is arithmetic in type To. The reference computes in float64, which holds integers up to
+// 2^53. There is no gradient.
 var Integer = Register(&Op{
 	Name: "integer",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
