@@ -23,8 +23,7 @@ import (
 // fallbacks are ops without an operation, first those with a gradient in Gorgonia.
 func fallbacks() (differentiable, others []recipe) {
 	host := kernels.Host
-	differentiable = []recipe{
-	}
+	differentiable = []recipe{}
 	others = []recipe{
 		{"diagonal", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.DiagFlat(d.In(d.Wide()))) }, host},
 		{"sum of integers along an axis", func(d *graphtest.Draft) *gorgonia.Node {
