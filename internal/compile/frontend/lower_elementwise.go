@@ -85,8 +85,8 @@ func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.broadcastRule(n, op, nil, in[0], in[1]), nil
 }
 
-// broadcastRule returns the rule of n that applies an operation to two nodes, which Gorgonia may have
-// repeated.
+// broadcastRule returns the rule of n that applies an operation to two nodes, which Gorgonia may
+// have repeated.
 func (r *reader) broadcastRule(n *gorgonia.Node, op *kernels.Op, attrs any, left, right *gorgonia.Node) *rule {
 	a, b := unrepeat(left), unrepeat(right)
 	out := shapeOf(n)
@@ -118,7 +118,8 @@ type broadcastOperand struct {
 }
 
 // unrepeat follows repeats of dimensions of size 1 from n back to the node that is repeated, and
-// past a reshape of that node; its shape in the result is the one after the reshape.
+// past a reshape of that node: then the node is the one before the reshape, the shape the one after
+// it.
 //
 //	repeat along 0 (reshape [1, C] b)   becomes   b, to be broadcast as [1, C]
 func unrepeat(n *gorgonia.Node) broadcastOperand {
@@ -160,7 +161,7 @@ func padded(s kernels.Shape, axis int) kernels.Shape {
 //	v [5], shape [1, 5], out [4, 5]   ─►   v
 //	v [4], shape [4, 1], out [4, 5]   ─►   reshape v to [4, 1]
 func (r *reader) alignTo(v kernels.Value, shape, out kernels.Shape) kernels.Value {
-	if shape.Elems() == out.Elems() { // nothing broadcasts: sizes of 1 may stand elsewhere
+	if shape.Elems() == out.Elems() { // nothing broadcasts: only dimensions of size 1 may be in other positions than in out
 		shape = out
 	}
 	short := shape
