@@ -8,8 +8,9 @@ import (
 
 // Arena is one block of device memory, divided into the regions of a layout. Only New allocates.
 //
-// Each region counts its steps: Reset begins the next one. A handle belongs to one step of its
-// region and fails in any other, so that a stale reference is an error instead of wrong data.
+// Each region has a step number, which Reset increases: here a step lasts from one Reset to the
+// next. A handle belongs to one step of its region and fails in any other, so that a stale
+// reference is an error instead of wrong data.
 //
 // An Arena is safe for concurrent use.
 type Arena struct {
@@ -89,9 +90,9 @@ func (a *Arena) Base(r Region) int64 {
 	return a.regions[r].Offset
 }
 
-// Handle returns a handle to the range ref. For a part, ref is what [Layout.Place] returned. For
-// buffer i of a plan whose range begins at offset start of a region, it is
-// Ref{region, start + plan.Offsets[i], size of the buffer}. name appears in errors. The handle is
+// Handle returns a handle to the range ref. For a part, ref is what [Layout.Place] returned. If the
+// range of a plan begins s bytes into region r, buffer i is Ref{r, s + plan.Offsets[i], its size}.
+// name appears in errors. The handle is
 // valid until the next reset of its region.
 func (a *Arena) Handle(ref Ref, name string) (Handle, error) {
 	if err := a.known(ref.Region); err != nil {

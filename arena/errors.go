@@ -8,8 +8,8 @@ import (
 // The classes of errors, for errors.Is. An error of this package wraps one of them, one of the
 // shared ones below, the error of a cancelled context, or one of the device.
 var (
-	// ErrCapacity: the memory does not suffice. The error of [Solve], and of [New] about its limit,
-	// is a [*CapacityError]; a device may return another error that wraps ErrCapacity.
+	// ErrCapacity: the memory does not suffice. [Solve], and [New] if its limit is exceeded, return
+	// a [*CapacityError]; a device may return another error that wraps ErrCapacity.
 	ErrCapacity = errors.New("not enough memory")
 	// ErrStale: the region of a handle was reset since. The error is a [*StaleError].
 	ErrStale = errors.New("stale handle")

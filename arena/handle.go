@@ -7,9 +7,9 @@ import (
 )
 
 // Handle is a checked reference to a range of an arena, for one step of its region. It is a small
-// value that may be copied; it keeps no memory alive. After the step, or after Arena.Close, Err,
-// Bytes, Read and Write fail, so that a handle never reads bytes that were reused. The zero Handle
-// always fails.
+// value that may be copied; it keeps no memory alive. Err, Bytes, Read and Write fail after
+// the step, and after Arena.Close, so that a handle never reads bytes that were reused. The zero
+// Handle always fails.
 type Handle struct {
 	arena *Arena
 	name  string
@@ -34,10 +34,10 @@ func (h Handle) Err() error {
 	return h.valid()
 }
 
-// Bytes returns the range itself, not a copy. Do not use the slice after the step: unlike the
-// handle it cannot fail. Never use it after Close, which gives the memory back to the system: that
-// may end the process. If the host cannot see device memory, Bytes returns an error that wraps
-// ErrInvalid: use Read and Write.
+// Bytes returns the range itself, not a copy. Do not use the slice after the step: it does not
+// notice that its bytes were reused, as the handle does. Never use it after Close, which gives the
+// memory back to the system: that may end the process. If the host cannot see device memory, Bytes
+// returns an error that wraps ErrInvalid: use Read and Write.
 func (h Handle) Bytes() ([]byte, error) {
 	if h.arena == nil {
 		return nil, h.Err()

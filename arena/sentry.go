@@ -22,7 +22,7 @@ var (
 )
 
 // Guarded returns a copy of p in which every buffer is longer by GuardBytes: solve this problem,
-// and pass it to NewSentry. The values stay at the start of their buffers; the guard follows them.
+// and pass it to NewSentry. The values stay at the start of their buffers; guard bytes follow them.
 func Guarded(p Problem) Problem {
 	p.Buffers = slices.Clone(p.Buffers)
 	for i := range p.Buffers {

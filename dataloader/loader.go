@@ -31,7 +31,7 @@ type Options struct {
 	Grace   time.Duration // time that Close waits for a Fetch or Sync to return; 0: 500 ms
 }
 
-// MaxWorkers is the largest Options.Workers: more is taken for a mistake in units.
+// MaxWorkers is the largest Options.Workers. New refuses more, which would be a mistake.
 const MaxWorkers = 4096
 
 // errNoContext is the error for a nil context.
@@ -61,9 +61,8 @@ type Loader struct {
 }
 
 // New validates the dataset and the options and starts the workers, which wait for Epoch. It
-// allocates 4 bytes a sample for the order if Options.Shuffle is set, else 4 bytes a row of a batch.
-// The caller must Close the loader, which stops the
-// workers.
+// allocates 4 bytes a sample for the order if Options.Shuffle is set, else 4 bytes a row of a
+// batch. The caller must Close the loader, which stops the workers.
 func New(ds Dataset, opt Options) (*Loader, error) {
 	if err := errors.Join(Check(ds), opt.check()); err != nil {
 		return nil, err
@@ -179,8 +178,8 @@ func (l *Loader) index(position int) int {
 	return int(l.order[position])
 }
 
-// indicesOf returns the indices of the rows samples from a position on, for the batch in slot i. l.mu
-// is held.
+// indicesOf returns the indices of the rows samples from a position on, for the batch in slot i.
+// l.mu is held.
 func (l *Loader) indicesOf(i, position, rows int) []int32 {
 	if l.order != nil {
 		return l.order[position : position+rows : position+rows]
@@ -278,8 +277,8 @@ func (l *Loader) blocked() *StuckError {
 }
 
 // Close closes the current run, stops the workers and waits for them. If a Fetch or a Sync has not
-// returned within Options.Grace, Close returns a *StuckError, and the worker ends when the call
-// returns. A second call is allowed.
+// returned within Options.Grace, Close returns a *StuckError, and the worker ends when that Fetch
+// or Sync returns. A second call is allowed.
 func (l *Loader) Close() error {
 	if l == nil || l.gone == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 
 // Slot is the memory of one batch. Fields[k] holds at least Options.Batch rows of the dataset's
 // field k, row-major. It must start at an address that is aligned for the type of the field.
-// Nothing checks this: [View] returns nil for memory that is not aligned.
+// The loader does not check this, but [View] returns nil for memory that is not aligned.
 type Slot struct {
 	Fields [][]byte
 	Ready  Waiter // workers call its Sync before the first fill of an epoch; nil: no wait
@@ -135,9 +135,9 @@ func (r *Run) issue(i int, ready Waiter) {
 // depend on the number of workers. At the end of the epoch Next returns io.EOF.
 //
 // If a sample fails, Next returns the batches before it, and then its *SampleError in every call.
-// If ctx is done, Next returns its error and may be called again; if the context of the epoch is
-// done, it returns that error; but at the end of the epoch it returns io.EOF, since a context that
-// ends after the last batch ends nothing. If the caller holds all slots, the error wraps ErrHeld; if another
+// If ctx is done, Next returns its error and may be called again. If the context that was given to
+// Epoch is done, Next returns that context's error. After the last batch it returns io.EOF, even if
+// a context is done by then. If the caller holds all slots, the error wraps ErrHeld; if another
 // call of Next is waiting, ErrBusy. Next allocates nothing.
 func (r *Run) Next(ctx context.Context) (Batch, error) {
 	if r == nil || r.l == nil {
@@ -262,7 +262,7 @@ func (r *Run) Indices(step int) []int32 {
 // that wraps ErrSlot.
 //
 // After the last steps of an epoch there is no batch to refill the slot with, so no worker calls
-// ready.Sync: then pass ready in Slot.Ready of the next epoch.
+// ready.Sync. For these slots, pass ready in Slot.Ready to the next call of Epoch.
 func (r *Run) Release(slot int, ready Waiter) error {
 	if r == nil || r.l == nil {
 		return fmt.Errorf("release slot %d: %w", slot, errNoRun)
@@ -289,7 +289,8 @@ func (r *Run) Release(slot int, ready Waiter) error {
 //
 // If a Fetch or a Sync has not returned within Options.Grace, Close returns a *StuckError that
 // names it. Until Stuck returns nil, that Fetch may still write to its row: keep the slots
-// allocated and do not rely on their contents. The loader can be used again after the call returns.
+// allocated and do not rely on their contents. The loader can be used again when the Fetch or Sync
+// has returned.
 func (r *Run) Close() error {
 	if r == nil || r.l == nil {
 		return nil

@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// At identifies a sample in an epoch. The contents of a fetched sample may depend on nothing else.
+// At identifies a sample in an epoch. Fetch must write the same contents whenever it gets the same
+// At.
 type At struct {
 	Index int    // index of the sample, from 0
 	Epoch int    // number of the epoch, from 0

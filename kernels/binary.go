@@ -22,9 +22,9 @@ var (
 	Pow = Register(binary("pow", math.Pow, binaryCases(base, nil), binaryKey("^")))
 
 	// The larger and the smaller of two elements: NaN where either is NaN, b where they are equal. Of
-	// equal elements, each gets half of the gradient.
-	Maximum = Register(binary("maximum", maximum, unequal))
-	Minimum = Register(binary("minimum", minimum, unequal))
+	// equal elements, each gets half of the gradient; in Gorgonia a gets all of it.
+	Maximum = Register(binary("maximum", maximum, unequal, "gorgonia.maxBetween"))
+	Minimum = Register(binary("minimum", minimum, unequal, "gorgonia.minBetween"))
 )
 
 // Comparisons.

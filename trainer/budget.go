@@ -11,13 +11,13 @@ import (
 // Limits of the search for advice in a CapacityError, in the units of workOf. A unit takes
 // 5 to 10 µs of one core.
 const (
-	searchWork = 70_000 // of the search, in addition to two times the work of the refused plan
+	searchWork = 50_000 // of the search, in addition to two times the work of the refused plan
 	searchCost = 8_000  // of a search for offsets that did not prove its result to be the best
 	searchStep = 4      // combinations that are planned between two looks at the budget
-	// Plans with these options take the time of about so many others: recomputation is a search of
-	// its own, and offloading adds transfers.
-	autoPlans    = 4
-	offloadPlans = 3
+	// Plans with these options take the time of about so many more: recomputation is a search of its
+	// own, and offloading adds transfers.
+	autoPlans    = 3
+	offloadPlans = 5
 )
 
 // workOf estimates the work of compiling a program: the time to schedule grows faster than the
@@ -74,10 +74,10 @@ func (b *searchBudget) affords(o *Options) bool {
 	}
 	each := b.each
 	if o.Recompute.Auto {
-		each *= autoPlans
+		each += autoPlans * b.each
 	}
 	if o.Offload.any() {
-		each *= offloadPlans
+		each += offloadPlans * b.each
 	}
 	if b.cache.worked()+b.promised+each <= b.end {
 		b.promised += each

@@ -35,8 +35,8 @@ type CapacityError struct {
 	Change  string
 	Options Options
 	// Partial is set if the search for what would fit was ended because it has a fixed budget of
-	// work: a larger batch or a cheaper change than stated, or one although none is stated, may fit.
-	// MaxBatch and Explore search without a limit.
+	// work. Then a batch larger than Fits or a change cheaper than Change may fit; where none is
+	// stated, there may still be one. MaxBatch and Explore search without a limit.
 	Partial bool
 	Plan    *report.Plan // the plan that does not fit
 

@@ -219,7 +219,7 @@ func TestAGradientOfAnEarlierStepIsNamedAsWithoutAWindow(t *testing.T) {
 				for _, accumulate := range []int{1, 2, 3, 4, 6} {
 					for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
 						tr := made(t, c.model, trainer.Options{Device: dev, Batch: 2, Accumulate: accumulate, Guard: guard, Fields: ds.Fields(),
-							Resident: []dataloader.Dataset{ds}, Sequential: true, Optimizer: optim.SGD{Rate: math.SmallestNonzeroFloat64}})
+							Resident: []dataloader.Dataset{ds}, Sequential: true, Optimizer: optim.SGD{Rate: 1.1e-19}})
 						for k, from := range []dataloader.Dataset{ds, &faulty{Dataset: ds}} {
 							_, err := tr.Fit(context.Background(), from)
 							if want := fmt.Sprintf("train epoch %d: %s", k, c.want); !errors.Is(err, trainer.ErrNonFinite) || err.Error() != want {

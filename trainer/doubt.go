@@ -10,9 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/internal/identity"
 )
 
-// DoubtError lists nodes of a model's graph that stand, or may stand, for several that differ:
-// Gorgonia merges nodes of equal hashes, and its hashes ignore parts of operations. It wraps
-// ErrModel. Options.AllowMerged accepts such a graph.
+// DoubtError lists nodes of a model's graph into which Gorgonia merged, or may have merged, nodes
+// that differ: it merges nodes whose hashes are equal, and its hashes ignore parts of operations.
+// It wraps ErrModel. Options.AllowMerged accepts such a graph.
 type DoubtError struct {
 	Batch int // rows that the graph was built for
 	Nodes []Doubt
@@ -48,8 +48,8 @@ func (e *DoubtError) Error() string {
 // Unwrap returns ErrModel.
 func (e *DoubtError) Unwrap() error { return ErrModel }
 
-// checkIdentity returns a *DoubtError if Gorgonia merged nodes of g that differ. If that can be, the
-// model function is called again, on a graph that merges nothing.
+// checkIdentity returns a *DoubtError if Gorgonia merged nodes of g that differ. If that can be,
+// the model function is called again, on a graph that merges nothing.
 func (p *planned) checkIdentity(ctx context.Context, g *gorgonia.ExprGraph, rows int) error {
 	if p.distinct[rows] || !identity.Doubtful(g) {
 		return nil

@@ -33,11 +33,12 @@ var errNilContext = fmt.Errorf("nil context: %w", ErrOption)
 var errClosed = fmt.Errorf("the trainer is %w", ErrClosed)
 
 // SumLossError reports a Model.Loss that is a sum over the rows of the batch where their mean is
-// needed: tails, windows and evaluation weigh a step by its rows. It wraps ErrModel. Only a certain
-// sum is reported: a reduction or product over an axis that grows with the batch, in a term that is
-// not divided by a number that grows with it. Not found are sums in functions that are not linear
-// (the root of a sum), sums of products with a field of one number a row (it may be a weight), and
-// sums in operations that run as fallbacks, or in models for one batch size only.
+// needed: tails, windows and evaluation weigh a step by its rows. It wraps ErrModel. A sum is
+// reported only if it is beyond doubt: a reduction or product over an axis that grows with the
+// batch, in a term that is not divided by a number that grows with it. Not found are sums in
+// functions that are not linear (the root of a sum), sums of products with a field of one number a
+// row (it may be a weight), and sums in operations that run as fallbacks, or in models for one
+// batch size only.
 type SumLossError struct {
 	Loss  string // name of the loss
 	Sum   string // name of the node that adds the rows up

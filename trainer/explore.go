@@ -60,8 +60,8 @@ type Exploration struct {
 // Explore leaves out a batch for which the model function returns an error.
 //
 // A choice is beaten if another one of its group needs no more memory and no more time; of two
-// equal choices the first beats the second. The choices that leave all results as those of opt are
-// one group. The others form a group for each optimizer. See report.Choices.Beaten.
+// equal choices the first beats the second. All choices with the same results as opt form one
+// group. The others form a group for each optimizer. See report.Choices.Beaten.
 //
 // Explore allocates no device memory and trains nothing. It ignores Options.Progress. Cancelling
 // ctx stops the search.

@@ -11,8 +11,8 @@ import (
 // Result holds the measurements of one pass. If the pass also returns an error, they cover the
 // steps that were finished before it.
 type Result struct {
-	Loss     float64 // mean over the samples, or over their weights; NaN if all weights are 0
-	Accuracy float64 // share of correct outputs, or of their weights; NaN if the model has no Correct
+	Loss     float64 // mean over the samples, weighted by Model.Weight if the model has one; NaN if all weights are 0
+	Accuracy float64 // share of correct outputs, weighted in the same way; NaN if the model has no Correct
 	Weight   float64 // sum of the weights of Model.Weight; Samples if the model has none
 	Samples  int
 	Steps    int

@@ -17,7 +17,7 @@ type NonFiniteError struct {
 	// else in the whole tensor. It is -1 if it is not known.
 	Index    int
 	Value    float64 // value of that element: NaN or an infinity
-	Decoded  bool    // the data are finite: decoding, with the field's Scale and Shift, made Value of Stored
+	Decoded  bool    // the stored data are finite: decoding (Scale, Shift) turned Stored into Value
 	Stored   float64 // value of the element as it is stored; set for fields only
 	Samples  int     // number of samples in the step
 	Sample   int     // index in the dataset of the sample that caused it; -1 if not known
@@ -27,8 +27,8 @@ type NonFiniteError struct {
 	// smallest; else 0.
 	Scale float64
 	Half  bool // the operation rounds to float16, whose largest number is 65504
-	// Variance: the tensor is the variance of each channel over the batch, of the batch normalization
-	// Label. Index is the channel.
+	// Variance: the tensor holds the variances over the batch, one for each channel, of the batch
+	// normalization that Label names. Index is the channel.
 	Variance bool
 
 	labels int // labels in a sample; 0 if the model computes them

@@ -15,9 +15,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Model names the nodes of a graph that have a role in training: Inputs, Output, Loss, Correct,
-// Params and Statistics. The elements of the last two are layers.Param, with an Init for the
-// initial values. For the fields see layers.Model.
+// Model names the nodes of a graph that have a role in training: Inputs, Output, Loss, Weight,
+// Correct, Params and Statistics. The elements of the last two are layers.Param, with an Init for
+// the initial values. For the fields see layers.Model.
 type Model = layers.Model
 
 // ModelFunc adds a model to the empty graph g, for a batch of the given number of rows, and returns
@@ -113,9 +113,9 @@ type Options struct {
 	// Workers is the number of goroutines that read samples. Default: that of package dataloader.
 	Workers int
 
-	// AllowMerged accepts graphs in which Gorgonia merged nodes that differ, as they are. Default:
-	// they are refused with a *DoubtError, and the model function is called twice for each batch
-	// size where that is needed to know. See docs/from-gorgonia.md#limits.
+	// AllowMerged trains graphs in which Gorgonia merged nodes that differ, without a check.
+	// Default: they are refused with a *DoubtError; to find merged nodes, the model function may be
+	// called twice for each batch size. See docs/from-gorgonia.md#limits.
 	AllowMerged bool
 
 	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
@@ -136,8 +136,8 @@ type Progress struct {
 	Step     int // steps that are finished, 1 to Steps
 	Steps    int
 	Samples  int     // finished
-	Loss     float64 // mean over those samples, or over their weights
-	Accuracy float64 // share of correct outputs among them, or of their weights; NaN if the model has no Correct
+	Loss     float64 // mean over those samples, weighted by Model.Weight if the model has one
+	Accuracy float64 // share of correct outputs among them, weighted in the same way; NaN if the model has no Correct
 }
 
 // Guard selects what is checked before a parameter changes.

@@ -63,6 +63,27 @@ func TestBatchesOfManySizesNeedLittleMemory(t *testing.T) {
 	})
 }
 
+// BenchmarkBatchSizes predicts batches of 1 to 127 rows in turn, and reports by how much the heap has grown after all.
+func BenchmarkBatchSizes(b *testing.B) {
+	dev := openCPU(b)
+	ds := pixels(b, 128)
+	tr := made(b, digits, trainer.Options{Device: dev, Batch: 128, Fields: ds.Fields()})
+	heap := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	before := heap()
+	for b.Loop() {
+		for rows := 1; rows < 128; rows++ {
+			outputs(b, tr, firstOf(b, ds, rows))
+		}
+	}
+	b.ReportMetric(heap()-before, "heap-growth-B")
+	b.ReportMetric(float64(tr.Stats().Host), "host-B")
+}
+
 func TestTheLeastRecentlyUsedProgramIsDropped(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		calls := 0

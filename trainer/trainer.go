@@ -129,14 +129,14 @@ type Stats struct {
 	// Pinned is the bytes of pinned host memory: slots, results of steps, offloaded tensors, the
 	// arena's copy buffer (arena.StageBytes), and buffers that the device pins to run programs.
 	Pinned int64
-	// Host is the bytes of Go memory that the trainer keeps: instruction lists, values and placements
-	// of programs, indices of samples, and batches of Predict. Not counted are datasets, and what
-	// loaders and devices keep for themselves, which does not grow with the data.
+	// Host is the bytes of Go memory that the trainer keeps: instruction lists, values and
+	// placements of programs, indices of samples, and batches of Predict. Not counted are datasets,
+	// and what loaders and devices keep for themselves, which does not grow with the data.
 	Host     int64
 	Uploaded int64 // bytes of samples copied to the device; with unified memory, bytes written to a slot
 	Updates  int64 // updates of the parameters; 0 if all are frozen
 	Epochs   int   // epochs that Fit has begun
-	Programs int   // programs that there are: one for each kind of full batch, and the last 8 of short ones
+	Programs int   // compiled programs: those of full batches, and those of the last 8 sizes of short batches
 }
 
 // Stats returns the counters as they are now. It may be called while a pass runs, and after Close.

@@ -95,7 +95,7 @@ func (cfg *Config) schedule() schedule.Options {
 // Update is the optimizer's part of a step.
 type Update struct {
 	Op       *kernels.Op
-	Attrs    any                                      // of Op; their field Scaled is true where the update has a factor: see Factor
+	Attrs    any                                      // of Op; Attrs.Scaled (not the field below) is true where gradients are multiplied by a factor: see Factor
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
 	Window   Window                                   // the place of the step in its window

@@ -206,18 +206,3 @@ func TestBrokenGraphsAreErrorsAndNoPanics(t *testing.T) {
 		t.Errorf("seed %d: %d of %d broken graphs were refused", seed.Value(), refused, graphs)
 	}
 }
-
-// Labels may be stored in fewer bytes than their type in the graph has, except where Gorgonia's own
-// code reads them.
-func TestIntegersThatAFallbackReadsAreStoredAsItReadsThem(t *testing.T) {
-	for stored, want := range map[arena.DType]error{arena.Int64: nil, arena.Uint8: kernels.ErrShape} {
-		d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
-		index := gorgonia.NewVector(d.Graph, tensor.Int, gorgonia.WithShape(4), gorgonia.WithName("index"))
-		loss := d.Must(gorgonia.Mean(d.Must(gorgonia.ByIndices(d.In(3, 4), index, 1))))
-		_, err := compileGraph(d.Graph, Config{Model: frontend.Model{Batch: 4, Loss: loss, Inputs: map[*gorgonia.Node]frontend.Input{
-			index: {Field: "index", Spec: kernels.Spec{Type: stored, Shape: kernels.Shape{4}}}}}, Mode: Evaluate})
-		if !errors.Is(err, want) {
-			t.Errorf("stored as %v: got %v, want %v", stored, err, want)
-		}
-	}
-}

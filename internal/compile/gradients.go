@@ -66,7 +66,7 @@ func (c *compiler) lossSeed(v kernels.Value) (kernels.Value, error) {
 	return c.share(loss)
 }
 
-// share appends the step's share of the gradient of the loss, from the controls vector.
+// share appends the number kernels.ControlShare in the type and shape of the loss.
 func (c *compiler) share(loss kernels.Spec) (kernels.Value, error) {
 	share, err := c.ControlAt(kernels.ControlShare)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 // windows and evaluation weigh steps by their rows. Config.Twice lets the compiler find a loss that
 // is a sum: it lowers the model for twice the batch, too, and follows how values grow.
 //
-// The degree of a value is d if it has a factor rows^d. Rows, parameters and means have degree 0. A
-// sum over twice the elements adds 1, a factor 1/rows subtracts 1. A constant that doubles with the
-// batch has degree 1, one that stays degree 0.
+// The degree of a value is d if it has a factor n^d, for a batch of n rows. Values of single rows,
+// parameters and means have degree 0. A sum over twice the elements adds 1, a factor 1/n subtracts
+// 1. A constant that doubles with the batch has degree 1, one that stays degree 0.
 //
-//	x [B, 3] ─► e = (x - y)²  0 ─► Σ e  1               a sum: refused
-//	                               Σ e ⊙ (1/B)  1-1=0    a mean
+//	x [n, 3] ─► e = (x - y)² (degree 0) ─► Σ e (degree 1)            a sum: refused
+//	                                       Σ e ⊙ (1/n) (degree 0)    a mean
 //
 // Terms of a sum keep degrees of their own: in Σ e + λ‖w‖² the first one has 1, the second one 0.
-// The loss is refused if one of its terms certainly has degree 1. Where the degree is not certain there is no finding: under nonlinear functions of sums, products
-// with a field of one number a row, which may be a weight, and operations that are not listed in
-// degreesOf.
+// The loss is refused if one of its terms certainly has degree 1. Where the degree is not certain
+// there is no finding: under nonlinear functions of sums, products with a field of one number a
+// row, which may be a weight, and operations that are not listed in degreesOf.
 
 // ErrSumLoss is wrapped by errors about a loss that is a sum over the rows of the batch.
 var ErrSumLoss = errors.New("the loss is a sum over the rows of the batch, not their mean")

@@ -8,9 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// CompileMachine compiles the graph of cfg as it is: the values of the nodes that no node reads,
-// that gorgonia.Read reads and of cfg.Keep, and the gradients of the inputs that gorgonia.Grad was
-// called for. Every node without an op gets a home.
+// CompileMachine compiles the graph of cfg as it is: the values of three kinds of nodes (those that
+// no node reads, those that gorgonia.Read reads, those in cfg.Keep), and the gradients of the
+// inputs that gorgonia.Grad was called for. Every node without an op gets a home.
 //
 //	forward ─► gradients of each loss ─► values that the graph computes from gradients
 //

@@ -11,13 +11,14 @@ import (
 //	L = Σ w·loss / W, W = Σ w     both sums over the steps of the window
 //
 // Only the last step knows W. In a step that has an update of its own, the gradient of the loss is
-// w / W. In all others it is w·share, where share is the loss scale divided by the number of samples
-// in the window, and the update multiplies the sum of gradients by
+// w / W. In all others it is w·share, and the update multiplies the sum of gradients by
 //
 //	factor = 1 / Σ share·w
 //
-// which undoes share and the loss scale, too. Σ share·w has a home in region Gradients. Where W is 0
-// the update must be skipped: 1 / W is infinite, which the guard finds.
+// The host sends share = loss scale / samples of the window, the same in all steps of the window,
+// since the losses of a step are summed. (Without weights share is that times the rows of the
+// step.) The factor undoes it. Σ share·w has a home in region Gradients. Where W is 0 the update
+// must be skipped: 1 / W is infinite, which the guard finds.
 
 // weightOwner is the owner of instructions and homes of weights.
 const weightOwner = "weights"
@@ -67,9 +68,9 @@ func (c *compiler) weightSeed(loss kernels.Value) (kernels.Value, error) {
 	return c.Apply(kernels.Mul, nil, w, share), nil
 }
 
-// checkWeight appends the check that the weights of the window are not all 0, and returns the status
-// word after it. Where the update has a factor, it first adds the step's weights to those of the
-// window; c.weight is then Σ share·w.
+// checkWeight appends the check that the weights of the window are not all 0, and returns the
+// status word after it. Where the update has a factor, it first adds the step's weights to those of
+// the window; c.weight is then Σ share·w.
 func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 	u := &c.cfg.Update
 	if u.Factor(true) {

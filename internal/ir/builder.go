@@ -17,8 +17,8 @@ const (
 	IndexField   = "index"    // Slot: sample indices [B], where datasets are resident
 )
 
-// Builder appends instructions to a program. It implements kernels.Graph, through which gradient
-// rules append: the front end, these of operations and the passes all build through it. Each
+// Builder appends instructions to a program. It implements kernels.Graph, to which gradient rules
+// append. The front end, the gradient rules of operations and the passes all build through it. Each
 // appended instruction copies the present Label, Owner, Mark and Backward.
 type Builder struct {
 	*Program

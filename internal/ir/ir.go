@@ -68,9 +68,9 @@ type Instr struct {
 }
 
 // Codes of the status word. LossCode: the loss is not finite. WeightCode: all weights of the window
-// are 0. FirstGradient + i: the gradient of Program.Trained[i] is not finite. FirstVariance + i: the
-// variance of the batch for the running variance Program.Variances[i] is not finite. FirstIndices -
-// i, below 0: one of Program.Indices[i] is out of range.
+// are 0. FirstGradient + i: the gradient of Program.Trained[i] is not finite. FirstVariance + i:
+// the variance of the batch for the running variance Program.Variances[i] is not finite.
+// FirstIndices - i, below 0: one of Program.Indices[i] is out of range.
 const (
 	LossCode      int32 = 1
 	WeightCode    int32 = 2
@@ -92,16 +92,16 @@ type Program struct {
 	Trained   []string   // parameters that are updated
 	Variances []string   // running variances that are updated
 	Indices   []Indices  // indices that are checked
-	// Follows are dependencies that operands do not show: the instruction that makes the key runs
-	// after the one that makes the entry. So each slice of a gradient is computed only after the
-	// update has read the slice before it.
+	// Follows are dependencies that operands do not show. Follows[v] = w: the instruction that
+	// makes v runs after the one that makes w. So each slice of a gradient is computed only after
+	// the update has read the slice before it.
 	Follows map[kernels.Value]kernels.Value
 	// Slices is the number of slices of each trained parameter's gradient, 0 where it is whole;
 	// nil: all are whole.
 	Slices []int
 	// Recomputation lists the activations that are computed again; nil: it was not asked for.
 	Recomputation *Recomputation
-	Order         []int32 // by position in Instrs: the index of the instruction after all passes, before schedule.Run
+	Order         []int32 // Order[i] is the index that Instrs[i] had before schedule.Run reordered them
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
 	Plan    arena.Plan    // their offsets
@@ -111,7 +111,7 @@ type Program struct {
 // batch size can do the same.
 type Recomputation struct {
 	Values int     // number of values before the rewrite: another program with as many can reuse it
-	Order  []int32 // order of the instructions before recomputation, as indices into Instrs as remat.Run got them
+	Order  []int32 // order of the instructions before recomputation, as indices into Instrs at the start of remat.Run
 	Rounds []Round // in order; none: nothing is computed again
 }
 

@@ -69,6 +69,11 @@ func timedOps() []timed {
 		{"topk_1", kernels.TopK, kernels.TopKAttrs{Axis: 1, K: 1}, []kernels.Spec{f(128, 512)}},
 		{"topk_8", kernels.TopK, kernels.TopKAttrs{Axis: 1, K: 8}, []kernels.Spec{f(128, 512)}},
 		{"sort", kernels.TopK, kernels.TopKAttrs{Axis: 1, K: 512}, []kernels.Spec{f(128, 512)}},
+		{"im2col", kernels.Im2Col, kernels.Im2ColAttrs{Kernel: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Pad: [2]int{1, 1}}, []kernels.Spec{f(8, 16, 32, 32)}},
+		{"col2im", kernels.Col2Im, kernels.Col2ImAttrs{Im2ColAttrs: kernels.Im2ColAttrs{Kernel: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Pad: [2]int{1, 1}},
+			Size: [2]int{32, 32}}, []kernels.Spec{f(8, 32, 32, 144)}},
+		{"integer", kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int64}, []kernels.Spec{
+			{Type: arena.Int64, Shape: kernels.Shape{128, 512}}, {Type: arena.Uint8, Shape: kernels.Shape{512}}}},
 		{"truncate", kernels.Truncate, nil, []kernels.Spec{f(128, 512)}},
 		{"check_finite", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1}, []kernels.Spec{w, guard}},
 		{"sum_squares", kernels.SumSquares, nil, []kernels.Spec{w}},

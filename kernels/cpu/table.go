@@ -24,6 +24,10 @@ var table = map[*kernels.Op]kernel{
 	kernels.ConvGradInput:  {bindConvInput, convInputWork},
 	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
 
+	// Windows as rows, and back.
+	kernels.Im2Col: {bindIm2Col, nil},
+	kernels.Col2Im: {bindCol2Im, nil},
+
 	// Pooling.
 	kernels.MaxPool:     {bindMaxPool, nil},
 	kernels.MaxPoolGrad: {bindMaxPool, nil},
@@ -76,6 +80,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
 	kernels.Truncate:  {bindTruncate, nil},
+	kernels.Integer:   {bindInteger, integerWork},
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 

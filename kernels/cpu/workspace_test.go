@@ -200,11 +200,20 @@ func scaledChoice(r *rand.Rand, typ arena.DType) scaled {
 	return scaled{nil, append(c.big, c.big[1]), append(c.small, c.small[1])}
 }
 
+// scaledIntegers returns a sum of integers.
+func scaledIntegers(r *rand.Rand, typ arena.DType) scaled {
+	c := scaledOperands(r, typ)
+	for _, in := range [][]kernels.Spec{c.big, c.small} {
+		in[0].Type, in[1].Type = arena.Uint8, arena.Int64
+	}
+	return scaled{kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int32}, c.big, c.small}
+}
+
 var scaledCalls = map[*kernels.Op]func(r *rand.Rand, typ arena.DType) scaled{
 	kernels.Sum: scaledReduction, kernels.Mean: scaledReduction, kernels.Max: scaledReduction,
 	kernels.Conv: scaledConv(kernels.Conv), kernels.ConvGradInput: scaledConv(kernels.ConvGradInput), kernels.ConvGradWeight: scaledConv(kernels.ConvGradWeight),
 	kernels.SumSquares: scaledSquares, kernels.Adafactor: scaledFactors,
-	kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands, kernels.Where: scaledChoice,
+	kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands, kernels.Where: scaledChoice, kernels.Integer: scaledIntegers,
 	kernels.BatchNorm: scaledNorm(kernels.BatchNorm), kernels.BatchNormGrad: scaledNorm(kernels.BatchNormGrad),
 	kernels.LayerNormGrad: scaledNorm(kernels.LayerNormGrad), kernels.GroupNormGrad: scaledNorm(kernels.GroupNormGrad),
 }

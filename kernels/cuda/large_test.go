@@ -119,6 +119,13 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Where: func(s sizes) measured {
 		return measured{in: []kernels.Spec{float(s.rows...), float(s.rows...), float(s.rows[1])}}
 	},
+	kernels.Im2Col: func(s sizes) measured {
+		return measured{attrs: windows, in: []kernels.Spec{float(s.images...)}}
+	},
+	kernels.Col2Im: func(s sizes) measured {
+		rows := float(s.images[0], s.images[2]/2, s.images[3]/2, 4*s.images[1])
+		return measured{attrs: kernels.Col2ImAttrs{Im2ColAttrs: windows, Size: [2]int{s.images[2], s.images[3]}}, in: []kernels.Spec{rows}}
+	},
 	kernels.CumSum: func(s sizes) measured {
 		return measured{attrs: kernels.CumSumAttrs{Axis: 1}, in: []kernels.Spec{float(s.rows...)}}
 	},
@@ -128,6 +135,9 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.TopKGrad: func(s sizes) measured {
 		index := kernels.Spec{Type: arena.Int64, Shape: kernels.Shape{s.rows[0], 1}}
 		return measured{kernels.TopKGradAttrs{Axis: 1, N: s.rows[1]}, []kernels.Spec{index, float(s.rows[0], 1)}, s.rows[1]}
+	},
+	kernels.Integer: func(s sizes) measured {
+		return measured{kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int32}, []kernels.Spec{integers(s.vector...), integers(s.vector...)}, 100}
 	},
 	kernels.Truncate: func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...)}} },
 	kernels.Fill: func(s sizes) measured {
@@ -169,6 +179,7 @@ var unmeasured = map[*kernels.Op]bool{kernels.ClipNorm: true, kernels.Host: true
 var (
 	ones      = [2]int{1, 1}
 	halves    = kernels.PoolAttrs{Kernel: [2]int{2, 2}, Stride: [2]int{2, 2}}
+	windows   = kernels.Im2ColAttrs{Kernel: halves.Kernel, Stride: halves.Stride, Dilation: ones}
 	batchNorm = kernels.BatchNormAttrs{Eps: 1e-5}
 	layerNorm = kernels.LayerNormAttrs{Eps: 1e-5}
 	groupNorm = kernels.GroupNormAttrs{Eps: 1e-5, Groups: 8}

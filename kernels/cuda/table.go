@@ -15,6 +15,9 @@ var table = map[*kernels.Op]kernel{
 	kernels.ConvGradInput:  {bindConvInput, nil},
 	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
 
+	kernels.Im2Col: {bindIm2Col, nil},
+	kernels.Col2Im: {bindCol2Im, nil},
+
 	kernels.Chain: {bindChain, chainWork},
 
 	kernels.MaxPool:     {bindPool, nil},
@@ -63,6 +66,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
 	kernels.Truncate:  {bindTruncate, nil},
+	kernels.Integer:   {bindInteger, nil},
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 

@@ -19,14 +19,12 @@ import (
 // gorgoniaOp runs an op of Gorgonia's on operands in memory of the program. It is the attribute of
 // a kernels.Host instruction.
 type gorgoniaOp struct {
-	op          gorgonia.Op
-	name        string // of the node
-	in          []nodeType
-	out         nodeType
-	spec        kernels.Spec // of the output
-	intoMemory  bool         // the op can compute into given memory
-	extraInput  bool         // the last operand is there only to make the instruction wait for its maker
-	indexedAxis int          // axis of operand 0 that operand 1 holds indices of; -1: operand 1 holds none
+	op         gorgonia.Op
+	name       string // of the node
+	in         []nodeType
+	out        nodeType
+	spec       kernels.Spec // of the output
+	extraInput bool         // the last operand is there only to make the instruction wait for its maker
 }
 
 // nodeType is the type and shape of a node in Gorgonia's terms.
@@ -38,33 +36,27 @@ type nodeType struct {
 // nodeTypeOf returns the type and shape of n.
 func nodeTypeOf(n *gorgonia.Node) nodeType { return nodeType{n.Dtype(), n.Shape()} }
 
-// writesAll are the ops whose UsePreallocDo overwrites all of the given memory. The others ignore
-// it, return other memory, or read it.
-var writesAll = map[string]bool{
-	"gorgonia.im2colOp": true,
-	"gorgonia.col2imOp": true,
-}
-
 // fallback returns the rule of an op without a kernel: a kernels.Host instruction runs Gorgonia's
 // code.
 func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 	op, in := n.Op(), children(n)
-	key := fmt.Sprintf("%T", op)
 	t, err := r.storageType(n)
 	if err != nil {
 		return nil, err
 	}
-	f := &gorgoniaOp{op: op, name: n.Name(), out: nodeTypeOf(n), spec: kernels.Spec{Type: t, Shape: shapeOf(n)},
-		intoMemory: writesAll[key], indexedAxis: -1}
+	f := &gorgoniaOp{op: op, name: n.Name(), out: nodeTypeOf(n), spec: kernels.Spec{Type: t, Shape: shapeOf(n)}}
 	for _, x := range in {
 		f.in = append(f.in, nodeTypeOf(x))
 	}
-	if key == "*gorgonia.byIndicesOp" {
-		if f.indexedAxis, err = (fields{op}).Int("axis"); err != nil {
-			return nil, err
+	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+		v = slices.Clone(v)
+		for i, x := range v { // Gorgonia's code reads integers in the type of the graph
+			if t, err := dtypeOf(f.in[i].dtype); err == nil && !t.Float() && !r.Spec(x).Type.Float() {
+				v[i] = r.asInteger(x, t)
+			}
 		}
-	}
-	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) { return r.callHost(f, v...), nil }}, nil
+		return r.callHost(f, v...), nil
+	}}, nil
 }
 
 // callHost appends an instruction that runs f.
@@ -140,15 +132,6 @@ func (f *gorgoniaOp) Run(in, out [][]byte) (err error) {
 	for i, d := range f.in {
 		values[i] = d.wrap(in[i])
 	}
-	if f.indexedAxis >= 0 {
-		if err := checkBounds(values[1], f.in[0].shape[f.indexedAxis]); err != nil {
-			return err
-		}
-	}
-	if f.intoMemory {
-		_, err = f.op.(gorgonia.UsePreallocDoer).UsePreallocDo(f.out.wrap(out[0]), values...)
-		return err
-	}
 	v, err := f.op.Do(values...) // allocates its result
 	if err != nil {
 		return err
@@ -157,17 +140,6 @@ func (f *gorgoniaOp) Run(in, out [][]byte) (err error) {
 		return fmt.Errorf("no result: %w", kernels.ErrUnsupported)
 	}
 	return store(out[0], f.spec.Type, v)
-}
-
-// checkBounds returns an error for an index that is not in 0..n-1. Gorgonia does not check indices.
-func checkBounds(indices gorgonia.Value, n int) error {
-	xs, _ := indices.Data().([]int)
-	for i, x := range xs {
-		if x < 0 || x >= n {
-			return fmt.Errorf("index %d at %d is not in 0..%d", x, i, n-1)
-		}
-	}
-	return nil
 }
 
 // differentiable reports whether Gorgonia defines a symbolic gradient of the op.

@@ -20,7 +20,8 @@ type gradOp struct {
 
 // Grad adds a node to the graph for the gradient of loss, one floating-point number, by each of the
 // inputs, and returns these nodes. Only a machine gives them a value. Unlike gorgonia.Grad it makes
-// no nodes for Gorgonia's own way to compute them. The first node of an input becomes its Deriv.
+// no nodes for Gorgonia's own way to compute them. The first gradient node that is made for an
+// input becomes the input's Deriv.
 func Grad(loss *gorgonia.Node, inputs ...*gorgonia.Node) (gorgonia.Nodes, error) {
 	if loss == nil || loss.Graph() == nil || loss.Shape().TotalSize() != 1 || !isFloat(loss) {
 		return nil, fmt.Errorf("loss %v: it must be one floating-point number: %w", loss, kernels.ErrShape)

@@ -22,7 +22,7 @@ type lossTable struct {
 	nodes   gorgonia.Nodes                    // the losses, in the order in which they were made
 	of      map[*gorgonia.Node]*gorgonia.Node // the loss that a differentiated node belongs to
 	readers map[*gorgonia.Node]gorgonia.Nodes // nodes that read a node, without statements
-	turn    map[*gorgonia.Node]int            // position of a node among those that share its gradient node
+	turn    map[*gorgonia.Node]int            // order in which gorgonia.Grad gave nodes the gradient node that they share: a reader before its operand
 }
 
 // lossTableOf finds the losses of a graph with the given nodes.
@@ -63,7 +63,8 @@ func lossTableOf(all gorgonia.Nodes) (*lossTable, error) {
 	return l, nil
 }
 
-// check returns an error for a loss whose gradients do not begin with 1: the backward pass here does.
+// check returns an error for a loss whose gradients do not begin with 1: the backward pass here
+// does.
 func (l *lossTable) check() error {
 	for _, n := range l.nodes {
 		if !isOne(n.Deriv()) {
@@ -93,8 +94,8 @@ func readersOf(nodes gorgonia.Nodes) map[*gorgonia.Node]gorgonia.Nodes {
 	return readers
 }
 
-// find returns the loss that n belongs to: that of the readers whose gradients made n's, or n
-// itself. All readers of n have their losses.
+// find returns the loss that n belongs to: the loss of the readers from whose gradients n's was
+// computed, or n itself. All readers of n have their losses.
 func (l *lossTable) find(n *gorgonia.Node) (*gorgonia.Node, error) {
 	var makers gorgonia.Nodes
 	for _, p := range l.readers[n] {
@@ -129,8 +130,8 @@ func (l *lossTable) among(nodes gorgonia.Nodes) (found gorgonia.Nodes) {
 	return found
 }
 
-// first returns the loss that n belongs to where makers of several losses have one gradient node, as
-// in l1 = Σ w⊙a, l2 = Σ w⊙b: that of the maker whose gradient was made first.
+// first returns the loss that n belongs to where makers of several losses have one gradient node,
+// as in l1 = Σ w⊙a, l2 = Σ w⊙b: that of the maker whose gradient was made first.
 func (l *lossTable) first(n *gorgonia.Node, makers gorgonia.Nodes) (*gorgonia.Node, error) {
 	p := slices.MinFunc(makers, func(p, q *gorgonia.Node) int { return cmp.Compare(l.turn[p], l.turn[q]) })
 	uses := 0
@@ -202,9 +203,9 @@ func (l *lossTable) madeFrom(n *gorgonia.Node) map[*gorgonia.Node]bool {
 	return made
 }
 
-// second returns the loss and the input whose gradient n is, if a later call of gorgonia.Grad, or of
-// Grad, returned n for an input that belongs to an earlier loss; nil for other nodes. A node of
-// Gorgonia's may itself lack terms: Gorgonia adds up only those of the first call.
+// An input belongs to the first loss that it was differentiated by. If n is its gradient by a
+// further loss, from gorgonia.Grad or Grad, second returns that loss and the input, else nil. Such
+// a node must not be computed as the graph has it: Gorgonia leaves terms out.
 func (l *lossTable) second(n *gorgonia.Node) (loss, input *gorgonia.Node, err error) {
 	if loss, input := gradOperands(n); loss != nil && input.Deriv() != n {
 		return loss, input, nil

@@ -48,7 +48,14 @@ func lowerings() map[string]lowering {
 		"*gorgonia.GroupNormOp":         lowerGroupNorm,
 		"*gorgonia.groupNormDiffOp":     lowerGroupNormDiff,
 		"gorgonia.transposeOp":          lowerTranspose,
+		"gorgonia.maxBetween":           lowerBetween,
+		"gorgonia.minBetween":           lowerBetween,
+		"gorgonia.im2colOp":             lowerIm2Col,
+		"gorgonia.col2imOp":             lowerCol2Im,
+		"*gorgonia.upsampleOp":          lowerUpsample,
+		"*gorgonia.upsampleDiffOp":      lowerUpsampleDiff,
 		"*gorgonia.byIndicesOp":         lowerByIndices,
+		"*gorgonia.byIndicesOpDiffOp":   lowerByIndicesDiff,
 		"*gorgonia.dtConvOp":            lowerConvert,
 	}
 }
@@ -129,22 +136,4 @@ func lowerIdentity(_ *reader, n *gorgonia.Node) (*rule, error) { return identity
 // lowerGlobalAverage lowers global average pooling, [B, C, H, W] → [B, C, 1, 1], to a mean.
 func lowerGlobalAverage(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.applyRule(kernels.Mean, kernels.ReduceAttrs{Axes: []int{2, 3}, Keep: true}, children(n)[0]), nil
-}
-
-// lowerConvert lowers a conversion of integers to floats to a decode. Conversions to integers fall
-// back; those between floats are refused, as Gorgonia does not run them either.
-func lowerConvert(r *reader, n *gorgonia.Node) (*rule, error) {
-	x := children(n)[0]
-	from, err := typeOf(x)
-	if err != nil {
-		return nil, err
-	}
-	to, err := typeOf(n)
-	switch {
-	case err != nil || !to.Float():
-		return nil, err
-	case from.Float():
-		return nil, fmt.Errorf("conversion from %v to %v: %w", from, to, kernels.ErrUnsupported)
-	}
-	return r.applyRule(kernels.Decode, kernels.DecodeAttrs{To: to, Scale: 1}, x), nil
 }

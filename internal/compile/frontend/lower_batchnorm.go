@@ -65,8 +65,8 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 	return out[0], nil
 }
 
-// normalizeByRunning computes y = (x - mean)·scale + β by the running statistics: not x·scale + shift,
-// whose terms cancel where x is far from 0. So y is β exactly where x is the mean. Where
+// normalizeByRunning computes y = (x - mean)·scale + β by the running statistics: not x·scale +
+// shift, whose terms cancel where x is far from 0. So y is β exactly where x is the mean. Where
 // scaleIntoConv applies, the convolution has other weights and another bias instead.
 func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
 	s runningStats) (kernels.Value, error) {
@@ -74,7 +74,7 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 	if len(shape) < 2 || !mean.Shape.Equal(shape[1:2]) || !variance.Shape.Equal(shape[1:2]) {
 		return kernels.None, fmt.Errorf("running mean %v and variance %v do not fit %v: %w", mean, variance, r.Spec(x), kernels.ErrShape)
 	}
-	// BatchNorm itself, which is not part of the program, knows which ε it can have.
+	// No BatchNorm is appended: Infer is called only to check ε.
 	channels := r.Spec(gamma)
 	if _, err := kernels.BatchNorm.Infer(a, []kernels.Spec{{Type: channels.Type, Shape: kernels.Shape{2, shape[1]}}, channels, channels}); err != nil {
 		return kernels.None, err
@@ -100,8 +100,9 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 
 // scaleIntoConv returns (x - mean)·scale + β, by channel, as a convolution with other weights and
 // another bias, and false unless the program does not train and x is a convolution without an
-// activation that only n reads. Normalization then costs nothing. Its error, scale times a rounding
-// of the mean, is within the bound of those that scale times the convolution's own sums have.
+// activation that only n reads. Normalization then costs nothing. It adds an error of scale times a
+// rounding of the mean, which is within scale times the bound on the rounding of the convolution's
+// own sums.
 func (r *reader) scaleIntoConv(n *gorgonia.Node, x, mean, scale, beta kernels.Value) (kernels.Value, bool) {
 	conv := r.Maker(x)
 	if r.Training || conv == nil || conv.Op != kernels.Conv || r.useCount(children(n)[0]) != 1 {

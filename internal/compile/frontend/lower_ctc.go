@@ -14,7 +14,7 @@ import (
 // ctc is a connectionist temporal classification loss: the negative logarithm of the probability of
 // all alignments of a target with T steps of N samples over C labels, of which 0 is blank.
 //
-//	logProbs [T, N, C], targets [N, S] or all targets one after the other, lengths [N] and [N] → loss []
+//	logProbs [T, N, C], targets [N, S] or all targets one after the other, steps of each sample [N], labels of each target [N] → loss []
 //
 // Source: Graves et al., Connectionist Temporal Classification, 2006. Gorgonia's own code has the
 // wrong sign for empty targets, and with a mean does not divide its gradient.
@@ -70,8 +70,8 @@ func lowerCTC(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// run returns the loss of all samples. It writes dy times the gradient by the logProbs to dx, unless
-// dx is nil.
+// run returns the loss of all samples. It writes dy times the gradient by the logProbs to dx,
+// unless dx is nil.
 func (c *ctc) run(in [][]float64, dx []float64, dy float64) (loss float64, err error) {
 	logProbs, targets, steps, lengths := in[0], in[1], in[2], in[3]
 	first := 0 // element of targets
@@ -101,12 +101,12 @@ func (c *ctc) run(in [][]float64, dx []float64, dy float64) (loss float64, err e
 	return loss, nil
 }
 
-// sample returns the loss of one sample, whose logProbs of step t begin at t·N·C. It adds dy times its
-// gradient to dx at the same places, from the element at on.
+// sample returns the loss of one sample, whose logProbs of step t begin at t·N·C. Its part of dx
+// begins at element first: dy times the gradient is added there.
 //
 // alpha[t][s] is the logarithm of the probability of all alignments that are at place s of the path
 // after step t, beta[t][s] that of all that go on from there.
-func (c *ctc) sample(path []int, steps int, logProbs, dx []float64, at int, dy float64) (loss float64) {
+func (c *ctc) sample(path []int, steps int, logProbs, dx []float64, first int, dy float64) (loss float64) {
 	stride, last := c.samples*c.labels, len(path)-1
 	row := func() []float64 {
 		r := make([]float64, len(path))
@@ -151,7 +151,7 @@ func (c *ctc) sample(path []int, steps int, logProbs, dx []float64, at int, dy f
 	for t := steps - 1; t >= 0; t-- {
 		next := row()
 		for s, label := range path {
-			dx[at+t*stride+label] -= dy * math.Exp(alpha[t][s]+beta[s]-total)
+			dx[first+t*stride+label] -= dy * math.Exp(alpha[t][s]+beta[s]-total)
 			from := beta[s] + logProbs[t*stride+label]
 			next[s] = logAdd(next[s], from)
 			if s > 0 {

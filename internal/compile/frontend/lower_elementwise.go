@@ -12,6 +12,7 @@ import (
 //
 //	elemUnaryOp                    →  the operation with its key
 //	elemBinOp                      →  the operation with its key, on operands that broadcast
+//	maxBetween, minBetween         →  maximum, minimum
 //	x ⊙ (x ≥ 0)                    →  relu
 //	x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ s  →  leaky_relu
 //	Σ x ÷ n                        →  mean
@@ -56,6 +57,13 @@ func lowerUnary(r *reader, n *gorgonia.Node) (*rule, error) {
 // repeats an operand to the shape of the other; an instruction broadcasts it, without a copy.
 func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	key, in := opKey(n.Op()), children(n)
+	ta, err := r.storageType(in[0])
+	if err != nil {
+		return nil, err
+	}
+	if !ta.Float() {
+		return lowerIntegers(r, n)
+	}
 	var found *rule
 	switch key {
 	case opMul:
@@ -71,29 +79,35 @@ func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 		return found, nil
 	}
 	op := kernels.ByGorgonia(key)
-	ta, err := r.storageType(in[0])
-	if err != nil {
+	if tb, err := r.storageType(in[1]); op == nil || err != nil || ta != tb {
 		return nil, err
 	}
-	tb, err := r.storageType(in[1])
-	if err != nil {
-		return nil, err
-	}
-	if op == nil || !ta.Float() || ta != tb {
-		return nil, nil // arithmetic on integers falls back
-	}
-	a, b := unrepeat(in[0]), unrepeat(in[1])
+	return r.broadcastRule(n, op, nil, in[0], in[1]), nil
+}
+
+// broadcastRule returns the rule of n that applies an operation to two nodes, which Gorgonia may
+// have repeated.
+func (r *reader) broadcastRule(n *gorgonia.Node, op *kernels.Op, attrs any, left, right *gorgonia.Node) *rule {
+	a, b := unrepeat(left), unrepeat(right)
 	out := shapeOf(n)
 	return &rule{in: gorgonia.Nodes{a.node, b.node}, build: func(v []kernels.Value) (kernels.Value, error) {
 		x, y := r.alignTo(v[0], a.shape, out), r.alignTo(v[1], b.shape, out)
-		z := r.Apply(op, nil, x, y)
+		z := r.Apply(op, attrs, x, y)
 		// The graph repeats both operands along the same axis, and unrepeat has removed both
 		// repeats: repeat the result.
 		if r.Spec(z).Shape.Elems() < out.Elems() {
 			z = r.Apply(kernels.Broadcast, kernels.BroadcastAttrs{Shape: out}, z)
 		}
 		return z, nil
-	}}, nil
+	}}
+}
+
+// lowerBetween lowers the larger or the smaller of two elements.
+func lowerBetween(r *reader, n *gorgonia.Node) (*rule, error) {
+	if t, err := r.storageType(n); err != nil || !t.Float() {
+		return lowerIntegers(r, n)
+	}
+	return lowerDirect(r, n)
 }
 
 // broadcastOperand is a node that Gorgonia repeats, and the shape in which its value broadcasts to
@@ -104,7 +118,8 @@ type broadcastOperand struct {
 }
 
 // unrepeat follows repeats of dimensions of size 1 from n back to the node that is repeated, and
-// past a reshape of that node; its shape in the result is the one after the reshape.
+// past a reshape of that node: then the node is the one before the reshape, the shape the one after
+// it.
 //
 //	repeat along 0 (reshape [1, C] b)   becomes   b, to be broadcast as [1, C]
 func unrepeat(n *gorgonia.Node) broadcastOperand {
@@ -146,7 +161,7 @@ func padded(s kernels.Shape, axis int) kernels.Shape {
 //	v [5], shape [1, 5], out [4, 5]   ─►   v
 //	v [4], shape [4, 1], out [4, 5]   ─►   reshape v to [4, 1]
 func (r *reader) alignTo(v kernels.Value, shape, out kernels.Shape) kernels.Value {
-	if shape.Elems() == out.Elems() { // nothing broadcasts: sizes of 1 may stand elsewhere
+	if shape.Elems() == out.Elems() { // nothing broadcasts: only dimensions of size 1 may be in other positions than in out
 		shape = out
 	}
 	short := shape

@@ -14,7 +14,10 @@ import (
 //
 //	im2colOp, linAlgBinOp, transposeOp  as Conv1d and Conv2d build them  →  conv
 //	transposeOp                         otherwise                        →  transpose
+//	im2colOp, col2imOp                  otherwise                        →  im2col, col2im
 //	maxPoolOp                                                            →  maxPool
+//	upsampleOp                                                           →  broadcast
+//	upsampleDiffOp                                                       →  sum
 //	GroupNormOp                                                          →  groupNorm with scale 1 and shift 0
 
 // lowerTranspose lowers a transpose. A convolution of Gorgonia's ends in one.
@@ -29,8 +32,6 @@ func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
 // W] and w is [O, C, KH, KW]:
 //
 //	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), (reshape [O, C·KH·KW] w)ᵀ)))
-//
-// An im2col in any other place falls back.
 func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {
 	perm, err := fields{n.Op()}.Ints("pattern")
 	if err != nil || !slices.Equal(perm, []int{0, 3, 1, 2}) {
@@ -86,6 +87,30 @@ func im2colOf(n *gorgonia.Node) (a kernels.ConvAttrs, kernel [2]int, err error) 
 	return a, kernel, err
 }
 
+// lowerIm2Col lowers an im2col that is not part of a convolution.
+func lowerIm2Col(r *reader, n *gorgonia.Node) (*rule, error) {
+	a, kernel, err := im2colOf(n)
+	if err != nil {
+		return nil, err
+	}
+	return r.applyRule(kernels.Im2Col, kernels.Im2ColAttrs{Kernel: kernel, Stride: a.Stride, Dilation: a.Dilation, Pad: a.Pad}, children(n)[0]), nil
+}
+
+// lowerCol2Im lowers the gradient of an im2col.
+func lowerCol2Im(r *reader, n *gorgonia.Node) (*rule, error) {
+	a, kernel, err := im2colOf(n)
+	if err != nil {
+		return nil, err
+	}
+	s, dy := shapeOf(n), children(n)[0]
+	if len(s) != 4 {
+		return nil, fmt.Errorf("computes %v, want [B, C, H, W]: %w", s, kernels.ErrShape)
+	}
+	attrs := kernels.Col2ImAttrs{Size: [2]int{s[2], s[3]},
+		Im2ColAttrs: kernels.Im2ColAttrs{Kernel: kernel, Stride: a.Stride, Dilation: a.Dilation, Pad: a.Pad}}
+	return r.applyRule(kernels.Col2Im, attrs, dy), nil
+}
+
 // readInts reads integer fields, by name, into variables.
 func readInts(f fields, into map[string]*int) (err error) {
 	for name, at := range into {
@@ -126,6 +151,48 @@ func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
 		"padNorth": &a.Pad[0], "padWest": &a.Pad[1], "padSouth": &a.PadEnd[0], "padEast": &a.PadEnd[1],
 	})
 	return a, err
+}
+
+// lowerUpsample lowers nearest-neighbour upsampling by s: each pixel is broadcast to s rows and s
+// columns.
+//
+//	[B, C, H, W] → [B, C, H, 1, W, 1] → [B, C, H, s, W, s] → [B, C, H·s, W·s]
+func lowerUpsample(r *reader, n *gorgonia.Node) (*rule, error) {
+	x := children(n)[0]
+	pixels, blocks, err := upsampledShapes(x, n.Op())
+	if err != nil {
+		return nil, err
+	}
+	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
+		return r.Apply(kernels.Broadcast, kernels.BroadcastAttrs{Shape: blocks}, r.reshape(v[0], pixels)), nil
+	}}, nil
+}
+
+// lowerUpsampleDiff lowers the gradient of upsampling, which sums the s·s pixels of each block.
+// Operands: x, y and dy; the first two are not needed.
+func lowerUpsampleDiff(r *reader, n *gorgonia.Node) (*rule, error) {
+	in := children(n)
+	_, blocks, err := upsampledShapes(in[0], n.Op())
+	if err != nil {
+		return nil, err
+	}
+	return &rule{in: in[2:], build: func(v []kernels.Value) (kernels.Value, error) {
+		return r.Apply(kernels.Sum, kernels.ReduceAttrs{Axes: []int{3, 5}}, r.reshape(v[0], blocks)), nil
+	}}, nil
+}
+
+// upsampledShapes returns the shapes in which an upsampling of x broadcasts: [B, C, H, 1, W, 1] and
+// [B, C, H, s, W, s].
+func upsampledShapes(x *gorgonia.Node, op gorgonia.Op) (pixels, blocks kernels.Shape, err error) {
+	s, err := fields{op}.Int("stride") // s - 1
+	if err != nil {
+		return nil, nil, err
+	}
+	d := shapeOf(x)
+	if len(d) != 4 {
+		return nil, nil, fmt.Errorf("upsamples %v, want [B, C, H, W]: %w", d, kernels.ErrShape)
+	}
+	return kernels.Shape{d[0], d[1], d[2], 1, d[3], 1}, kernels.Shape{d[0], d[1], d[2], s + 1, d[3], s + 1}, nil
 }
 
 // lowerGroupNorm lowers Gorgonia's group normalization, which has neither scale nor shift: they

@@ -25,7 +25,7 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 	op, attrs, output := k.Kernel()
 	in := children(n)
 	if op == kernels.Gather && len(in) == 2 {
-		return r.gather(n), nil
+		return r.gather(n, 0), nil
 	}
 	switch a := attrs.(type) {
 	case kernels.DropoutAttrs:
@@ -46,5 +46,10 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 			return r.batchNorm(n, a, v[0], v[1], v[2], s)
 		}}, nil
 	}
-	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) { return r.ApplyAll(op, attrs, v...)[output], nil }}, nil
+	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+		if op == kernels.Where || op == kernels.Concat {
+			v = r.alike(n, v)
+		}
+		return r.ApplyAll(op, attrs, v...)[output], nil
+	}}, nil
 }

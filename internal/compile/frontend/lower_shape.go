@@ -53,10 +53,14 @@ func lowerSum(r *reader, n *gorgonia.Node) (*rule, error) {
 
 // lowerConcat lowers a concatenation; that of one operand is the operand.
 func lowerConcat(r *reader, n *gorgonia.Node) (*rule, error) {
-	if in := children(n); len(in) == 1 {
+	in := children(n)
+	if len(in) == 1 {
 		return identity(in[0]), nil
 	}
-	return lowerDirect(r, n)
+	attrs, err := kernels.Concat.Decode(fields{n.Op()})
+	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+		return r.Apply(kernels.Concat, attrs, r.alike(n, v)...), nil
+	}}, err
 }
 
 // lowerRepeat lowers a repeat, each element k times along an axis, to a broadcast; the shapes give

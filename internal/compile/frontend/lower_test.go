@@ -68,6 +68,14 @@ func binaries() (recipes []recipe) {
 				return d.Must(f(d.Of(d.Positive, r, c), k))
 			}})
 	}
+	// Gorgonia runs these on tensors of one shape only.
+	between := func(name string, f fn, op *kernels.Op) recipe {
+		return recipe{name, func(d *graphtest.Draft) *gorgonia.Node {
+			r, c := d.Wide(), d.Wide()
+			return d.Must(f(d.In(r, c), d.In(r, c)))
+		}, op}
+	}
+	recipes = append(recipes, between("larger", gorgonia.MaxBetween, kernels.Maximum), between("smaller", gorgonia.MinBetween, kernels.Minimum))
 	return recipes
 }
 
@@ -300,7 +308,7 @@ func losses() []recipe {
 
 // recipes are the graphs that are compared with Gorgonia's results, except those that fall back.
 func recipes() [][]recipe {
-	return [][]recipe{unaries(), binaries(), broadcasts(), reductions(), products(), shapes(), losses(), gradients(), fromLayers(), rows(), images(), imageGradients()}
+	return [][]recipe{unaries(), binaries(), broadcasts(), reductions(), products(), shapes(), losses(), gradients(), fromLayers(), rows(), images(), imageGradients(), integers()}
 }
 
 func TestLoweredGraphsComputeTheSameAsGorgonia(t *testing.T) {

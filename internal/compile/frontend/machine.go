@@ -11,8 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ErrLosses is wrapped by errors about graphs that were differentiated in a way that a backward pass
-// for each loss cannot reproduce.
+// ErrLosses is wrapped by errors about graphs that were differentiated in a way that a backward
+// pass for each loss cannot reproduce.
 var ErrLosses = errors.New("not the gradient of one loss")
 
 // Links connect the nodes of a machine's graph with the homes of the program.
@@ -44,7 +44,8 @@ func rangeOf(n *gorgonia.Node) (r Range, ok bool) {
 	return Range{n, s.Start(), s.End(), s.Step()}, true
 }
 
-// Changed reports whether the range of the node has changed since, as gorgonia.UnsafeLet changes it.
+// Changed reports whether the range of the node has changed since, as gorgonia.UnsafeLet changes
+// it.
 func (r Range) Changed() bool {
 	now, ok := rangeOf(r.Node)
 	return !ok || now != r
@@ -102,11 +103,11 @@ type Wanted struct {
 	Name       string        // of the node
 	Value      kernels.Value // None: the loss does not depend on it
 	Accumulate bool          // the gradient is added to the contents of its home
-	// Home: the gradient gets a home, in which the program finds it after a run. Otherwise it is only
-	// the value of a node.
+	// Home: the gradient gets a home, in which the program finds it after a run. Otherwise it is
+	// only the value of a node.
 	Home bool
-	// Optional: gorgonia.Grad was called for another loss and this input; the input has no gradient if
-	// the loss does not depend on it.
+	// Optional: the input belongs to a loss outside the subgraph, which this loss stands in for; it
+	// has no gradient if this loss does not depend on it.
 	Optional bool
 
 	node  *gorgonia.Node
@@ -175,9 +176,9 @@ func (m *MachineGraph) want(w wantedGrad) error {
 	return nil
 }
 
-// SetGrad gives the node that Gorgonia made for w's gradient the value grad, and links w's node with
-// home, the value in region Gradients that holds the gradient or the sum that it is added to; None
-// if w has no home.
+// SetGrad gives the node that Gorgonia made for w's gradient the value grad, and links w's node
+// with home, the value in region Gradients that holds the gradient or the sum that it is added to;
+// None if w has no home.
 func (m *MachineGraph) SetGrad(w Wanted, grad, home kernels.Value) {
 	g, n := m.g, w.node
 	// Lowered: the node has a value already, such as the gradient of another input with the same

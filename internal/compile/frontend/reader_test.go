@@ -215,7 +215,7 @@ func TestComparisonsWithoutRetSameAreOneAndZeroInTheTypeThatTheyCompare(t *testi
 		return d.Must(gorgonia.Lt(d.In(3, 4), d.In(3, 4), false))
 	}, kernels.Less}, {"less, of integers", func(d *graphtest.Draft) *gorgonia.Node {
 		return d.Must(gorgonia.Lt(d.Ints(5, 4), d.Ints(5, 4), false))
-	}, kernels.Host}})
+	}, kernels.Integer}})
 }
 
 func TestReadNodesHaveTheirOperandsValueAndATarget(t *testing.T) {

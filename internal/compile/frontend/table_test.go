@@ -32,6 +32,9 @@ func gradients() []recipe {
 	return []recipe{
 		{"gradient of a softmax", of(func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node { return d.Must(gorgonia.SoftMax(x)) }), kernels.SoftmaxGrad},
 		{"gradient of a softmax along 0", of(func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node { return d.Must(gorgonia.SoftMax(x, 0)) }), kernels.SoftmaxGrad},
+		{"gradient of a selection of rows", of(func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node {
+			return d.Must(gorgonia.ByIndices(x, d.Ints(x.Shape()[0], d.Wide()), 0))
+		}), kernels.Scatter},
 		{"gradient of a slice of rows", of(func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node {
 			return d.Must(gorgonia.Slice(x, gorgonia.S(1, 3)))
 		}), kernels.Unslice},

@@ -28,7 +28,7 @@ type userNodes struct {
 type wantedGrad struct {
 	loss, input, deriv *gorgonia.Node // deriv is the node whose value it is
 	home               bool           // it is the gradient of the input: node.Grad returns it
-	optional           bool           // gorgonia.Grad was called for another loss, too
+	optional           bool           // the input belongs to a loss outside the subgraph, which this loss stands in for
 }
 
 // BaseGraph returns the graph that the nodes of g belong to: g itself, or the graph that g is a
@@ -118,9 +118,9 @@ func (u *userNodes) statements(results map[*gorgonia.Node]bool) error {
 // isSet reports whether n is a gorgonia.Set. Its operands are the node to assign and the value.
 func isSet(n *gorgonia.Node) bool { return n.Type() == nil && isOp(n, "gorgonia.letOp") }
 
-// want collects the gradients that the user needs. Those of an input are those of the loss that it
-// belongs to, if that loss is a node of the graph, or if the input's gradient node is. In a subgraph
-// without either, they are those of the first loss in it that depends on the input.
+// want collects the gradients that the user needs. An input has the gradient of the loss that it
+// belongs to, if g contains that loss or the input's gradient node. If g is a subgraph with
+// neither, it has the gradient of the first loss in g that depends on it.
 func (u *userNodes) want(g *Graph, base *gorgonia.ExprGraph) error {
 	var inSub gorgonia.Nodes                                    // losses
 	reaches := make(map[*gorgonia.Node]map[*gorgonia.Node]bool) // what these are computed from
@@ -156,8 +156,8 @@ func (u *userNodes) want(g *Graph, base *gorgonia.ExprGraph) error {
 	return u.wantSecond()
 }
 
-// wantSecond collects the gradients of further losses by inputs that belong to an earlier one, where
-// an output is computed from them.
+// wantSecond collects the gradients of further losses by inputs that belong to an earlier one,
+// where an output is computed from them.
 func (u *userNodes) wantSecond() error {
 	seen := make(map[*gorgonia.Node]bool)
 	of := make(map[*gorgonia.Node]*gorgonia.Node) // inputs by gradient node
@@ -224,8 +224,8 @@ func (u *userNodes) fromGradients() map[*gorgonia.Node]bool {
 }
 
 // ownsDeriv reports whether the node that Gorgonia made for n's gradient can hold it: the node is
-// computed, has n's shape, and is the gradient of no other input. Where the gradient is added to a sum, the
-// program must not read the node either: it expects the gradient alone.
+// computed, has n's shape, and is the gradient of no other input. Where the gradient is added to a
+// sum, the program must not read the node either: it expects the gradient alone.
 func (u *userNodes) ownsDeriv(n *gorgonia.Node, sum bool) bool {
 	d := n.Deriv()
 	if !Computed(d) || !d.Shape().Eq(n.Shape()) || sum && slices.Contains(u.outputs, d) {

@@ -54,8 +54,8 @@ func Merge(p *ir.Program) {
 	}
 }
 
-// attrsKey returns a number that is the same for equal attributes, and differs for most others of
-// operations that read one value many times, or none: constants, and slices such as time steps.
+// attrsKey returns a number that is the same for equal attributes, and differs for most constants,
+// which read nothing, and for most slices of one value, such as time steps.
 func attrsKey(attrs any) (key uint64) {
 	switch a := attrs.(type) {
 	case kernels.FillAttrs:

@@ -16,8 +16,8 @@ const (
 	// mostParts is the most parts of an update. With 16, the two that are in scratch at once are an
 	// eighth of the values that it changes; smaller updates have fewer parts.
 	mostParts = 16
-	// mostPartsAll is the most parts of all updates of one parameter, if its gradient is sliced (see
-	// Slices): the time to schedule a program grows faster than their number.
+	// mostPartsAll is the most parts of all updates of one parameter, if its gradient is sliced
+	// (see Slices): the time to schedule a program grows faster than their number.
 	mostPartsAll = 32
 	partStep     = kernels.Block8 // all parts but the last have a multiple of these elements: whole blocks, and cache lines
 )
@@ -34,10 +34,10 @@ const (
 //	                                 w', m' = update w' m' dw
 //	                                 writeback w', m' to w, m
 //
-// The scheduler decides where transfers stand. Rows that pass Slices cut from an offloaded parameter
-// stay views of host memory: only their update copies them. update is the optimizer's operation;
-// where views is false, an update is not cut. Offload changes nothing where no home is in host
-// memory.
+// The scheduler decides where transfers stand. Rows that pass Slices cut from an offloaded
+// parameter stay views of host memory: only their update copies them. update is the optimizer's
+// operation; where views is false, an update is not cut. Offload changes nothing where no home is
+// in host memory.
 func Offload(p *ir.Program, update *kernels.Op, views bool) {
 	o := offloader{Builder: ir.NewBuilder(p, nil), update: update, views: views,
 		offloaded: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value),
@@ -87,7 +87,7 @@ type offloader struct {
 	views     bool
 	offloaded map[kernels.Value]bool          // values in host memory: homes, and rows of them that updates change
 	copies    map[kernels.Value]kernels.Value // by home
-	whole     map[kernels.Value]int           // elements of the home, by rows of it that updates change
+	whole     map[kernels.Value]int           // key: a value that is some rows of a home; entry: elements of the whole home
 }
 
 // readCopies lets an instruction read copies of offloaded values, without the operands in except.

@@ -32,9 +32,9 @@ const (
 //	                                  update w[r] dw
 //
 // It needs views, and an update that overwrites only operands of the parameter's shape. A gradient
-// gets the fewest slices for which it does not set the peak: see sliceCounts. If all slices together
-// do not lower the peak of a trial schedule, p stays as it is. Where o.Like is set, each gradient
-// gets as many slices as in o.Like. update is the optimizer's operation.
+// gets the fewest slices for which it does not set the peak: see sliceCounts. If all slices
+// together do not lower the peak of a trial schedule, p stays as it is. Where o.Like is set, each
+// gradient gets as many slices as in o.Like. update is the optimizer's operation.
 func Slices(p *ir.Program, update *kernels.Op, o schedule.Options) {
 	found := sliceables(p, update)
 	if len(found) == 0 {
@@ -73,8 +73,8 @@ func sliceables(p *ir.Program, update *kernels.Op) []sliceable {
 	u := usesOf(p)
 	var found []sliceable
 	for i := 1; i < len(p.Instrs); i++ {
-		// Operands of an update: parameter, gradient, status word, controls, then scale and states. Of
-		// a check: gradient, status word.
+		// Operands of an update: parameter, gradient, status word, controls, then scale and states.
+		// Of a check: gradient, status word.
 		check, apply := &p.Instrs[i-1], &p.Instrs[i]
 		if apply.Op != update || check.Op != kernels.CheckFinite || len(apply.In) < 4 ||
 			check.In[0] != apply.In[1] || check.Out[0] != apply.In[2] {
@@ -111,14 +111,14 @@ func updatesRows(p *ir.Program, apply *ir.Instr) bool {
 // sliceCounts returns the number of slices of each gradient, 0 where it stays whole. whole is p
 // ordered and aliased.
 //
-// The target is the peak that slicing can reach at best: the most bytes that are live without any of
-// these gradients, or, if it is more, with the smallest possible slice of one of them. Each gradient
-// gets the fewest slices with which it stays within the target.
+// The target is the lowest peak that slicing can reach: the larger of the peak without any of these
+// gradients and the peak with one of them cut into its most slices. Each gradient gets the fewest
+// slices with which it stays within the target.
 //
 //	100 MB without gradients; gradients of 40 and 8 MB while 90 MB are live
 //	target 100 MB ─► 4 slices of 10 MB, and 0: the second one stays whole
 //
-// If these are more than mostSlicesAll, the target is the lowest with which they are not.
+// If this takes more than mostSlicesAll slices, the target is raised until it does not.
 func sliceCounts(p *ir.Program, found []sliceable, whole *ir.Program, dev kernels.Device) []int {
 	live := make([]int64, len(whole.Instrs)) // by instruction, without these gradients
 	others := make([]int64, len(found))      // most bytes that are live while a gradient is, without these gradients
@@ -161,7 +161,8 @@ func sliceCounts(p *ir.Program, found []sliceable, whole *ir.Program, dev kernel
 }
 
 // countsWithin returns the fewest slices of each gradient with which it stays within target bytes,
-// or the most that it can have; 0 where it stays whole. others is the bytes that are live with each.
+// or the most that it can have; 0 where it stays whole. others is the bytes that are live with
+// each.
 func countsWithin(found []sliceable, others []int64, target int64) []int {
 	counts := make([]int, len(found))
 	for i := range found {
@@ -193,8 +194,8 @@ func (f *sliceable) sliceBytes(n int) int64 {
 func sliceStart(rows, n, k int) int { return partStart(rows, sliceStep, n, k) }
 
 // partStart returns the first element of part k of n parts of many elements; for k = n it returns
-// many. Each part has a multiple of step elements, as equal as possible with larger parts first; the
-// last part also has the remainder. For 100 elements in 3 parts of step 16: 0, 32, 64, 100.
+// many. Each part has a multiple of step elements, as equal as possible with larger parts first;
+// the last part also has the remainder. For 100 elements in 3 parts of step 16: 0, 32, 64, 100.
 func partStart(many, step, n, k int) int {
 	if k == n {
 		return many

@@ -193,9 +193,9 @@ func (a *analysis) measure(x *choice) {
 	_, x.peak = schedule.Live(d, a.o, now.space)
 }
 
-// costs returns, indexed by value, the work of computing it again for the backward pass, with the
-// work for operands that are not available either. Operands that two values share count for each of
-// them.
+// costs returns, indexed by value, the work of computing it again for the backward pass, plus the
+// work of computing those of its operands again that are not available. Operands that two values
+// share count for each of them.
 func (a *analysis) costs(x *round) []int64 {
 	cost := make([]int64, len(a.root))
 	for i := range a.p.Instrs {

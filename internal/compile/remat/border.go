@@ -14,10 +14,10 @@ type border struct {
 	saved   int64           // bytes of activations that are made before it
 }
 
-// borders returns the places where a cut is worth trying: local minima of the bytes that cross,
-// plateaus included, all other places after which more bytes cross, and the start and the end of
-// the forward pass. Between the layers of a net few values cross, inside a layer more do; the
-// picture marks the minima:
+// borders returns the places where a cut is worth trying: (1) local minima, also wide ones, of the
+// bytes that cross, (2) all places after which more bytes cross, (3) the start and the end of the
+// forward pass. Between the layers of a net few values cross, inside a layer more do; the picture
+// marks the minima:
 //
 //	bytes that cross   ▁▅▇▂▆▇▃▅▁
 //	layers             │  │  │ │

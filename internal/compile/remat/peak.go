@@ -106,7 +106,7 @@ func (t *tree) backwardPeaks(segment []int) {
 	}
 	lost := t.lostAt(segment)
 	since := make([]int64, n) // by border: bytes of activations from there on
-	from := n                 // borders from … n have had their restart
+	from := n                 // borders from … n have their restart: see tree
 	for i := range t.p.Instrs {
 		in := &t.p.Instrs[i]
 		if producesActivations(in) {
@@ -122,9 +122,8 @@ func (t *tree) backwardPeaks(segment []int) {
 				others -= t.bytes[v]
 			}
 		}
-		// If this is the first read of an activation lost at b, b restarts here, and so do later
-		// borders that have not yet: the backward pass is past them. The loop visits from-1,
-		// from-2, …, b.
+		// If this is the first read of an activation lost at b, this instruction is the restart of
+		// b, and of each later border that has none yet. The loop visits from-1, from-2, …, b.
 		for _, v := range in.In {
 			for b := lost[t.root[v]]; b > 0 && b < from; from-- {
 				t.others[from-1] = others

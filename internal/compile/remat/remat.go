@@ -43,8 +43,9 @@ type Goal struct {
 // g only much later, y is computed a third time, right before g.
 //
 // Where o.Like has as many values and instructions as p, which for one model and mode means the
-// same ones, p drops what o.Like drops. Copies of offloaded parameters that both passes read are
-// prefetched once more in any case, except those of the last layer. Run records its choice in p.
+// same ones, p drops what o.Like drops. Copies of offloaded parameters that both the forward and
+// the backward pass read are prefetched once more in any case, except those of the last layer. Run
+// records its choice in p.
 func Run(p *ir.Program, goal Goal, o schedule.Options) {
 	if goal.Budget <= 0 && len(goal.Owners) == 0 {
 		refetch(p, o)

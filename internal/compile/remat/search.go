@@ -21,14 +21,15 @@ const (
 	coarsest = 10
 )
 
-// steps returns the number of steps of a search that has most of them in a small program.
-func (a *analysis) steps(most int) int {
+// steps returns the number of steps of a search: limit in a program of up to fine instructions,
+// fewer in a larger one.
+func (a *analysis) steps(limit int) int {
 	n := len(a.p.Instrs)
 	if n <= fine {
-		return most
+		return limit
 	}
 	share := float64(fine) / float64(n)
-	return max(int(float64(most)*share*share), coarsest)
+	return max(int(float64(limit)*share*share), coarsest)
 }
 
 // search returns the choice with the least extra work within the budget, or, if it finds none, the

@@ -55,7 +55,7 @@ type tree struct {
 	// activations made before a do not count.
 	restart [][]int64
 	others  []int64 // by border: live bytes at its restart that are not activations
-	done    []int64 // by border: bytes that segment b-1 makes, that cross b, and that nothing reads after the restart
+	done    []int64 // by border b: bytes of segment b-1 that are kept at b and that nothing reads after the restart of b
 
 	// The solution.
 	prefix []int64 // by border: work of the recomputable instructions before it
@@ -105,9 +105,9 @@ func (a *analysis) trees(budget int64, take func(choice)) {
 	}
 }
 
-// newTree returns a solved tree whose units count up to the budget, or to more bytes where the
-// budget allows no tree within the limit of work. It returns nil where there is no border to cut
-// at.
+// newTree returns a solved tree. Its largest number of units is the budget, or more bytes if no
+// tree within the budget is within the limit of work. It returns nil where there is no border to
+// cut at.
 func (a *analysis) newTree(budget int64) *tree {
 	t := a.cuts()
 	if t == nil {
@@ -150,7 +150,7 @@ func (a *analysis) cuts() *tree {
 //	backward[k][a]                       while segments b-2 … a run backward
 //	restart[b][a]                        while segment b-1, the last one, runs backward
 //	others[b] + forward[k][a]            while the part is computed again for the part after b
-//	others[b] + forward[b-1][a] - done   the same, in the last segment: what b no longer needs is free
+//	others[b] + forward[b-1][a] - done   the same, in the last segment: done[b] is dead and is not made again
 func (t *tree) needs(a, b int) (most int64) {
 	for k := a; k < b-1; k++ {
 		most = max(most, t.backward[k][a], t.others[b]+t.forward[k][a])
@@ -245,10 +245,10 @@ func (t *tree) solve() {
 	}
 }
 
-// choice returns the rounds of the tree with m units: one for each depth of left halves. Depth 0
-// drops what the left halves compute again that lie in no other left half; a left half in one of
-// these is depth 1, and drops the repetitions of depth 0. A kept value stays kept in all deeper
-// rounds.
+// choice returns the rounds of the tree with m units: one for each depth of left halves. A left
+// half has depth 0 if it lies in no other left half, 1 if it lies in one of depth 0, and so on.
+// Round d drops what the left halves of depth d compute again. A kept value stays kept in all
+// deeper rounds.
 func (t *tree) choice(m int) choice {
 	var x choice
 	var split func(a, b, m, depth int)

@@ -89,9 +89,9 @@ func Workspaces(p *ir.Program, dev kernels.Device) []int64 {
 	return all
 }
 
-// Live aliases what can share bytes in the present order of p, and returns how many bytes are live
-// at each instruction, and the peak. workspaces are those of Workspaces. It sets Of and Delta of p's
-// values: callers that only measure pass a clone.
+// Live makes values share bytes where they can in the present order of p, and returns how many
+// bytes are live at each instruction, and the peak. workspaces are those of Workspaces. It sets Of
+// and Delta of p's values: callers that only measure pass a clone.
 func Live(p *ir.Program, o Options, workspaces []int64) (bytes []int64, peak int64) {
 	Alias(p, o.Views)
 	if o.InPlace {

@@ -36,14 +36,14 @@ type Options struct {
 
 	Scheduler *Scheduler // the only one, for tests; nil: all compete
 
-	enough int64 // bytes of scratch below which fewer are worth nothing
+	enough int64 // bytes of scratch that are there in any case: needing fewer gains nothing
 }
 
 // Limits of the search for an order.
 const (
 	expansions = 8 // orders that all schedulers start from; with more, no tested net had a lower peak
-	// placements is the most orders to place. Run stops earlier once the best placement needs no more
-	// than the peak of the next order.
+	// placements is the most orders to place. Run stops earlier once the best placement needs no
+	// more than the peak of the next order.
 	placements = 4
 )
 
@@ -95,9 +95,9 @@ type Candidate struct {
 	expanded bool // the schedulers have already started from it
 }
 
-// Candidates returns orders of p by rising peak; ties keep the order in which they were found. It is
-// a best-first search: it starts from the order in which the instructions were built, and again and
-// again lets all schedulers start from the best order so far that they have not started from.
+// Candidates returns orders of p by rising peak; ties keep the order in which they were found. It
+// is a best-first search: it starts from the order in which the instructions were built, and again
+// and again lets all schedulers start from the best order so far that they have not started from.
 //
 //	built 90 MB ─► {80, 70, 90} ─► from 70: {65, 75} ─► from 65: …
 //
@@ -142,8 +142,8 @@ func Candidates(p *ir.Program, o Options) []Candidate {
 	return found
 }
 
-// peaks returns a function that returns the peak of p in an order. It reuses memory, and computes the
-// workspace of each instruction once.
+// peaks returns a function that returns the peak of p in an order. It reuses memory, and computes
+// the workspace of each instruction once.
 func peaks(p *ir.Program, o Options) func(order []int32) int64 {
 	d := p.Clone()
 	workspaces := make([]int64, len(p.Instrs)) // by instruction as built

@@ -211,13 +211,13 @@ func (q *queue) pop() ready {
 	return top
 }
 
-// depthFirst finishes one operand of an instruction before it begins the next: first the operand
-// with the largest difference of need and makes, the bytes that its computation needs only for a
-// time. For a + b, where a needs 10 bytes and leaves 1, and b needs 6 and leaves 5: a first needs
-// max(10, 1+6) = 10 bytes, b first max(6, 5+10) = 15. That is optimal for trees (Sethi and Ullman,
-// The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a shared operand
-// for each of its readers, as if the graph were a tree. Instructions that nothing waits for come in
-// the order of from.
+// depthFirst finishes one operand of an instruction before it begins the next. need is the peak
+// while an operand is computed, makes the bytes that it leaves: the operand with the largest need −
+// makes, which is needed only for a time, comes first. For a + b, where a needs 10 bytes and leaves
+// 1, and b needs 6 and leaves 5: a first needs max(10, 1+6) = 10 bytes, b first max(6, 5+10) = 15.
+// That is optimal for trees (Sethi and Ullman, The Generation of Optimal Code for Arithmetic
+// Expressions, 1970); need counts a shared operand for each of its readers, as if the graph were a
+// tree. Instructions that nothing waits for come in the order of from.
 func (g *Graph) depthFirst(from []int32) []int32 {
 	n := len(g.makes)
 	need := make([]int64, n) // bytes that are live while i and all that it waits for run

@@ -1,0 +1,144 @@
+package kernels
+
+import (
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
+)
+
+// IntegerFunc is a function of one or two integers.
+type IntegerFunc uint8
+
+// The functions. Comparisons are 1 where they hold and 0 elsewhere.
+const (
+	IntegerConvert IntegerFunc = iota // of one operand: a
+	IntegerAdd
+	IntegerSub
+	IntegerMul
+	IntegerMax
+	IntegerMin
+	IntegerLess
+	IntegerLessEqual
+	IntegerEqual
+	IntegerNotEqual
+)
+
+var integerNames = [...]string{"convert", "add", "sub", "mul", "max", "min", "less", "less_equal", "equal", "not_equal"}
+
+// String returns the name of the function.
+func (f IntegerFunc) String() string { return integerNames[f] }
+
+// Of returns f of a and b, in 64 bits, which wrap around.
+func (f IntegerFunc) Of(a, b int64) int64 {
+	holds := false
+	switch f {
+	case IntegerConvert:
+		return a
+	case IntegerAdd:
+		return a + b
+	case IntegerSub:
+		return a - b
+	case IntegerMul:
+		return a * b
+	case IntegerMax:
+		return max(a, b)
+	case IntegerMin:
+		return min(a, b)
+	case IntegerLess:
+		holds = a < b
+	case IntegerLessEqual:
+		holds = a <= b
+	case IntegerEqual:
+		holds = a == b
+	case IntegerNotEqual:
+		holds = a != b
+	}
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// operands returns how many operands f has.
+func (f IntegerFunc) operands() int {
+	if f == IntegerConvert {
+		return 1
+	}
+	return 2
+}
+
+// IntegerAttrs are the attributes of Integer.
+type IntegerAttrs struct {
+	Func IntegerFunc
+	To   arena.DType // type of the result: uint8, int32 or int64
+}
+
+// Integer computes a function of integers.
+//
+//	a [...], b [...] of any integer types → y of type To, shapes broadcast as in NumPy
+//
+// Operands are widened to 64 bits, where results wrap around as in Go. y has the low bits of the
+// result: that is arithmetic in type To. The reference computes in float64, which holds integers up to
+// 2^53. There is no gradient.
+var Integer = Register(&Op{
+	Name: "integer",
+	Infer: func(attrs any, in []Spec) ([]Spec, error) {
+		a, err := attrsOf[IntegerAttrs]("integer", attrs)
+		if err != nil {
+			return nil, err
+		}
+		if int(a.Func) >= len(integerNames) || !integer(a.To) {
+			return nil, attrError("integer", "has no function %d to %v", uint8(a.Func), a.To)
+		}
+		if err := count("integer", in, a.Func.operands()); err != nil {
+			return nil, err
+		}
+		shapes := make([]Shape, len(in))
+		for i, x := range in {
+			if !integer(x.Type) {
+				return nil, shapeError("integer", "operands must be uint8, int32 or int64, not %v", in)
+			}
+			shapes[i] = x.Shape
+		}
+		s, err := broadcastShapes(shapes...)
+		if err != nil {
+			return nil, shapeError("integer", "shapes %v do not broadcast", shapes)
+		}
+		return []Spec{{a.To, s}}, nil
+	},
+	Ref: func(attrs any, in, out []Tensor) {
+		a := attrs.(IntegerAttrs)
+		elem := func(_ any, x, y float64) float64 {
+			v := a.Func.Of(numeric.ToInt64(x), numeric.ToInt64(y))
+			switch a.To {
+			case arena.Uint8:
+				return float64(uint8(v))
+			case arena.Int32:
+				return float64(int32(v))
+			}
+			return float64(v)
+		}
+		refElem(elem, attrs, in, out)
+	},
+	Cases: func(r *rand.Rand, _ arena.DType) Case {
+		s := randomShape(r, randomRank(r))
+		a := IntegerAttrs{IntegerFunc(r.IntN(len(integerNames))), randomInteger(r)}
+		c := Case{Attrs: a, In: []Spec{{randomInteger(r), s}}}
+		if a.Func != IntegerConvert {
+			c.In = []Spec{{randomInteger(r), narrow(r, s)}, {randomInteger(r), narrow(r, s)}}
+		}
+		// Numbers that float64 holds, with their products, and ties.
+		c.Fill = func(r *rand.Rand, k int, data []float64) {
+			most := []int64{5, 1 << 25}[r.IntN(2)]
+			for i := range data {
+				v := r.Int64N(2*most) - most
+				if data[i] = float64(v); c.In[k].Type == arena.Uint8 {
+					data[i] = float64(uint8(v))
+				}
+			}
+		}
+		return c
+	},
+	Grad: noGrad,
+})
