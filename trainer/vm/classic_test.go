@@ -199,7 +199,7 @@ func TestClassicProgramsLearnAsOnATapeMachine(t *testing.T) {
 	}
 }
 
-// A run makes no Go object, unless the plan marks Gorgonia's own code.
+// Runs make no Go object, in training and in evaluation: no plan has a fallback, which would.
 func TestRunsOfClassicProgramsAllocateNothing(t *testing.T) {
 	for _, c := range classics {
 		t.Run(c.name, func(t *testing.T) {
@@ -207,26 +207,18 @@ func TestRunsOfClassicProgramsAllocateNothing(t *testing.T) {
 			p.feed(p.r)
 			for _, eval := range []bool{false, true} {
 				for i, machine := range p.machines(targets[0], eval) {
-					fallbacks := fallbacksOf(machine)
-					allocs := testing.AllocsPerRun(5, func() { mustRun(t, machine) })
-					if allocs > 0 && len(fallbacks) == 0 {
-						t.Errorf("part %d, eval %v: %v heap objects a run, and the plan has no fallback", i, eval, allocs)
+					if allocs := testing.AllocsPerRun(5, func() { mustRun(t, machine) }); allocs > 0 {
+						t.Errorf("part %d, eval %v: %v heap objects a run", i, eval, allocs)
 					}
-					if len(fallbacks) > 0 && c.name != "tiny-YOLO" { // which upsamples
-						t.Errorf("part %d, eval %v: fallbacks %q", i, eval, fallbacks)
+					for _, program := range machine.(*vm.Machine).Plan().Programs {
+						if len(program.Fallbacks) > 0 {
+							t.Errorf("part %d, eval %v: fallbacks %q", i, eval, program.Fallbacks)
+						}
 					}
 				}
 			}
 		})
 	}
-}
-
-// fallbacksOf returns the labels of instructions that run Gorgonia's own code.
-func fallbacksOf(machine gorgonia.VM) (labels []string) {
-	for _, p := range machine.(*vm.Machine).Plan().Programs {
-		labels = append(labels, p.Fallbacks...)
-	}
-	return labels
 }
 
 // BenchmarkClassics measures steps of the large programs on both machines, in blocks that take turns.
