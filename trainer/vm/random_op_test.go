@@ -3,6 +3,7 @@ package vm_test
 import (
 	"maps"
 	"slices"
+	"testing"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -26,6 +27,20 @@ func init() {
 	maps.Copy(randomOps, randomPairs())
 	maps.Copy(randomOps, randomProducts())
 	maps.Copy(randomOps, randomShapes())
+}
+
+// An operation that Gorgonia always refuses would be tested nowhere.
+func TestEveryOperationOfRandomGraphsGrows(t *testing.T) {
+	for _, name := range randomOpNames() {
+		g, grown := &randomGrower{Rand: random(t)}, false
+		for try := 0; try < 50 && !grown; try++ {
+			in, args := randomOps[name].pick(g)
+			grown = in != nil && g.add(statement{Op: name, In: in, Args: args})
+		}
+		if !grown {
+			t.Errorf("%s never grows", name)
+		}
+	}
 }
 
 func anyShape(tensor.Shape) bool { return true }
@@ -71,6 +86,12 @@ func randomPairs() map[string]randomOp {
 	type fn = func(a, b *gorgonia.Node) (*gorgonia.Node, error)
 	type wide = func(a, b *gorgonia.Node, left, right []byte) (*gorgonia.Node, error)
 	ops := map[string]randomOp{}
+	for name, f := range map[string]fn{"max between": gorgonia.MaxBetween, "min between": gorgonia.MinBetween} {
+		ops[name] = randomOp{func(g *randomGrower) (in, args []int) {
+			a := g.any(func(s tensor.Shape) bool { return len(s) > 0 }, g.wide(), g.wide())
+			return []int{a, g.shaped(g.shapes[a]...)}, nil
+		}, func(d *graphtest.Draft, in gorgonia.Nodes, _ []int) *gorgonia.Node { return d.Must(f(in[0], in[1])) }}
+	}
 	for name, f := range map[string]fn{"add": gorgonia.Add, "sub": gorgonia.Sub, "product": gorgonia.HadamardProd,
 		"quotient": func(a, b *gorgonia.Node) (*gorgonia.Node, error) {
 			return gorgonia.HadamardDiv(a, gorgonia.Must(gorgonia.Exp(gorgonia.Must(gorgonia.Tanh(b)))))
@@ -83,6 +104,9 @@ func randomPairs() map[string]randomOp {
 		ops[name+" with a scalar"] = randomOp{func(g *randomGrower) (in, args []int) {
 			return []int{g.any(anyShape, g.wide(), g.wide()), g.shaped()}, nil
 		}, build}
+		if name == "quotient" { // Gorgonia does not build a function of a constant
+			continue
+		}
 		ops[name+" with a constant"] = randomOp{func(g *randomGrower) (in, args []int) {
 			return []int{g.any(anyShape, g.wide(), g.wide())}, []int{1 + g.IntN(3)}
 		}, func(d *graphtest.Draft, in gorgonia.Nodes, args []int) *gorgonia.Node {
