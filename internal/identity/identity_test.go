@@ -274,6 +274,9 @@ func TestSuspects(t *testing.T) {
 			x = must(gorgonia.Dropout(x, 0.5))
 			return must(gorgonia.Add(x, must(gorgonia.Exp(x))))
 		}},
+		{"a dropout before a ReLU", "", func(x *gorgonia.Node) *gorgonia.Node {
+			return must(gorgonia.Rectify(must(gorgonia.Dropout(x, 0.5))))
+		}},
 		{"a random node", "WithName", func(x *gorgonia.Node) *gorgonia.Node {
 			return gorgonia.UniformRandomNode(x.Graph(), tensor.Float32, 0, 1, 4)
 		}},

@@ -152,18 +152,29 @@ func nameOf(n *gorgonia.Node) string {
 }
 
 // countUses counts the operands that each node is, and the reads of it. Nodes that Gorgonia made to
-// differentiate are not counted.
+// differentiate are not counted. A product of x with a comparison of x, which is how Gorgonia writes a
+// ReLU, uses x once.
 func countUses(g *gorgonia.ExprGraph) map[*gorgonia.Node]int {
 	uses := make(map[*gorgonia.Node]int)
 	for _, n := range g.AllNodes() {
 		if isBackward(n) {
 			continue
 		}
-		for _, x := range childrenOf(n) {
-			uses[x]++
+		operands := childrenOf(n)
+		for _, x := range operands {
+			if !slices.ContainsFunc(operands, func(o *gorgonia.Node) bool { return o != x && compares(o, x) }) {
+				uses[x]++
+			}
 		}
 	}
 	return uses
+}
+
+// compares reports whether n is a function of two operands of which x is one and the other a constant.
+func compares(n, x *gorgonia.Node) bool {
+	operands := childrenOf(n)
+	return typeName(n) == "gorgonia.elemBinOp" && slices.Contains(operands, x) &&
+		slices.ContainsFunc(operands, func(o *gorgonia.Node) bool { return valueOf(o) != nil })
 }
 
 // isBackward reports whether Gorgonia made n to differentiate: it puts such nodes into groups with
