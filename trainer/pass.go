@@ -161,11 +161,11 @@ func (p *epochPass) writeControls(s *slot) error {
 		return err
 	}
 	// The gradient of the loss starts with the step's share of the window's samples, so that the
-	// sum over the window is the gradient of the mean over all of them, short steps included. Losses
-	// with weights are a sum: they start alike in all steps.
+	// sum over the window is the gradient of the mean over all of them, short steps included. With
+	// weights, all steps of a window start with the share of its first step.
 	rows := b.Rows
 	if s.program.hasWeight {
-		rows = 1
+		rows = p.rowsBefore(first+1) - p.rowsBefore(first)
 	}
 	share := float64(rows) / float64(p.rowsBefore(end)-p.rowsBefore(first))
 	if opt.scaled() {
@@ -257,13 +257,13 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 // gradients overflow, or because the weights of its window are all 0. The number of the next update
 // depends on it.
 func (p *epochPass) maySkip(program *boundProgram) bool {
-	return program.updates && (program.hasWeight || p.t.plan.opt.scaled())
+	return program.checksWeight || program.updates && p.t.plan.opt.scaled()
 }
 
 // weightless reports whether the update of the step in slot s was skipped because the weights of its
 // window were all 0.
 func (s *slot) weightless() bool {
-	return s.program.updates && s.program.hasWeight && s.status[0] == ir.WeightCode
+	return s.program.checksWeight && s.status[0] == ir.WeightCode
 }
 
 // overflowed reports whether the update of the step in slot s was skipped because gradients were

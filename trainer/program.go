@@ -27,6 +27,7 @@ type boundProgram struct {
 	loss, weight, correct  ir.Value // results of one element
 	hasWeight, hasAccuracy bool     // weight and correct exist
 	updates                bool     // the step updates parameters; false if all are frozen
+	checksWeight           bool     // the step ends a window, whose weights may all be 0
 }
 
 // bind makes program k of the plan ready to launch.
@@ -43,7 +44,8 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	p.loss, _ = prog.Result(compile.LossName)
 	p.weight, p.hasWeight = prog.Result(compile.WeightName)
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
-	p.updates = k.mode == compile.Train && k.window.Updates() && len(prog.Trained) > 0
+	ends := k.mode == compile.Train && k.window.Updates()
+	p.updates, p.checksWeight = ends && len(prog.Trained) > 0, ends && p.hasWeight
 	// Controls and the indices of resident samples are the trainer's own, not bytes of samples.
 	for _, v := range slotValues(prog) {
 		if v.Name != ir.ControlsName && v.Name != ir.IndexField {

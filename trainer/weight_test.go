@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,60 @@ func checkWeightless(t *testing.T, dev kernels.Device) {
 	if res := fit(t, tr, none); !math.IsNaN(res.Loss) || res.Skipped != 1 || wOf(t, tr) != 1 {
 		t.Errorf("no weight at all: got %+v, w = %v", res, wOf(t, tr))
 	}
+}
+
+// The unit of weights does not matter, also where float16 and a loss scale leave little room.
+func TestTheUnitOfWeightsDoesNotMatter(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, steps := range []int{1, 2} {
+			for _, precision := range []arena.DType{arena.Float32, arena.Float16} {
+				var want trainer.Result
+				for _, unit := range []float32{1, 1e-12, 1e8, 1e-30} {
+					w := make([]float32, 24)
+					for i := range w {
+						w[i] = unit * float32(i%4) // the first step may have no weight
+					}
+					r := rand.New(rand.NewPCG(3, 5))
+					x := make([]float32, 24*4)
+					for i := range x {
+						x[i] = float32(r.NormFloat64())
+					}
+					y := make([]uint8, 24)
+					for i := range y {
+						y[i] = uint8(r.IntN(3))
+					}
+					ds := columns(t, 24, dataloader.Column("x", x, 4), dataloader.Column("y", y), dataloader.Column("weight", w))
+					tr := made(t, weightedSmall, trainer.Options{Device: dev, Batch: 4, Accumulate: steps, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.05},
+						Precision: precision, Seed: 3, Clip: optim.Clip{Norm: 1}})
+					for range 3 {
+						fit(t, tr, ds)
+					}
+					got := evaluate(t, tr, ds)
+					if unit == 1 {
+						want = got
+					}
+					tol := 1e-5
+					if precision == arena.Float16 {
+						tol = 1e-2
+					}
+					if !about(got.Loss, want.Loss, tol) || !about(got.Accuracy, want.Accuracy, 1e-5) {
+						t.Errorf("%d steps, %v, weights × %v: loss %v, accuracy %v; × 1: %v, %v", steps, precision, unit, got.Loss, got.Accuracy, want.Loss, want.Accuracy)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Where all parameters are frozen, batches without weight are skipped all the same.
+func TestBatchesWithoutWeightAreSkippedWhereAllIsFrozen(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := weighing(t, 1, []float32{1, 2, 3, 4, 5, 6}, []float32{1, 1, 0, 0, 1, 1})
+		tr := made(t, weighted(1, 1), trainer.Options{Device: dev, Batch: 2, Fields: ds.Fields(), Frozen: []string{"layer"}, Sequential: true})
+		if res := fit(t, tr, ds); res.Skipped != 1 || res.Weight != 4 || !about(res.Loss, 3.5, 1e-6) {
+			t.Errorf("got %+v, want one skipped, loss 14/4", res)
+		}
+	})
 }
 
 // A weight below 0 is an error that says so, also where the sum of weights is not below 0.

@@ -141,7 +141,6 @@ func TestFreezingALayerDropsItsGradientsAndLeavesTheOthers(t *testing.T) {
 }
 
 func TestTheOrderNeverHasAHigherPeakThanTheOrderOfBuilding(t *testing.T) {
-	t.Parallel()
 	for _, n := range perceptrons {
 		p, _, _ := n.program(t, Train, nil, nil)
 		q, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Order })

@@ -94,10 +94,12 @@ type compiler struct {
 	*ir.Builder
 	cfg     Config
 	graph   *frontend.Graph
-	forward *frontend.Forward        // the lowered graph
-	loss    kernels.Value            // the scalar that is a result, and that the guard checks
-	weight  kernels.Value            // the sum of the weights; None: there are none
-	named   map[string]kernels.Value // results by name, before they are moved to homes
+	forward *frontend.Forward // the lowered graph
+	loss    kernels.Value     // the scalar that is a result, and that the guard checks
+	weight  kernels.Value     // the sum of the weights; None: there are none
+
+	perWeight kernels.Value            // the gradient of a loss of weight 1, where it is not 1 / weight
+	named     map[string]kernels.Value // results by name, before they are moved to homes
 }
 
 func newCompiler(cfg Config) *compiler {

@@ -131,7 +131,6 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 // back before the last prefetch of its old contents, and scratch holds copies of two weights at
 // most.
 func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
-	t.Parallel()
 	deep := []int{40, 600, 500, 400, 300, 200, 10}
 	for _, away := range []Offload{{Parameters: true}, {Parameters: true, State: true}, {Layers: []string{"layer1", "layer3"}}} {
 		for _, o := range []optim.Optimizer{optim.SGD{}, optim.Adam{}, optim.Adafactor{}, optim.Adam{Storage: optim.Block8}} {
@@ -223,7 +222,6 @@ func copiesAtOnce(p *ir.Program) (most int) {
 // Offloading keeps the bits of random graphs, with any passes, order, recomputation, frozen
 // parameters and guard, and only transfers touch host memory.
 func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
-	t.Parallel()
 	dev, optimizers := openCPU(t), optim.All()
 	for s := range uint64(60) {
 		s += seed.Value() * 1000

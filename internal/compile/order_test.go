@@ -29,7 +29,6 @@ func shuffled(seed uint64) schedule.Scheduler {
 // The order of instructions changes nothing but the peak: the schedulers see all dependencies.
 // There is no tolerance.
 func TestEachOrderKeepsTheBitsOfRandomGraphs(t *testing.T) {
-	t.Parallel()
 	dev := openCPU(t)
 	optimizers := optim.All()
 	graphs := uint64(40)
@@ -85,7 +84,6 @@ func graphOf(t testing.TB, n nets.Net, guardEach bool) (*gorgonia.ExprGraph, Con
 // TestOrdersOfNetsLowerThePeak prints the peak of each order; that of the compiler must be the
 // lowest, and the same each time.
 func TestOrdersOfNetsLowerThePeak(t *testing.T) {
-	t.Parallel()
 	for _, guardEach := range []bool{false, true} {
 		for _, n := range nets.All() {
 			compiled := func(off Pass, sch *schedule.Scheduler) *ir.Program {

@@ -219,11 +219,11 @@ func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (factor ker
 
 // factor appends the factor of Update.Factor, None where there is none.
 func (c *compiler) factor() (kernels.Value, error) {
-	weighted := c.weight != kernels.None
+	u, weighted := &c.cfg.Update, c.weight != kernels.None
 	switch {
-	case !c.cfg.Update.Factor(weighted):
+	case !u.Factor(weighted):
 		return kernels.None, nil
-	case weighted:
+	case weighted && u.Window != Alone:
 		return c.weightFactor(), nil
 	}
 	c.Label, c.Owner = "unscale", "loss scale"

@@ -10,14 +10,14 @@ import (
 //
 //	L = Σ w·loss / W, W = Σ w     both sums over the steps of the window
 //
-// Only the last step knows W. In a step that has an update of its own, the gradient of the loss is
-// w / W. In all others it is w·share, and the update multiplies the sum of gradients by
+// In a step that has an update of its own, the gradient of the loss is w / W, times the loss scale if
+// there is one. In a window of several steps only the last one knows W. There the gradient is
 //
-//	factor = 1 / Σ share·w
+//	w·share / unit     unit = Σ w over the first step of the window, or 1 if that is 0
 //
-// The host sends share = loss scale / samples of the window, the same in all steps of the window,
-// since the losses of a step are summed. (Without weights share is that times the rows of the
-// step.) The factor undoes it. Σ share·w has a home in region Gradients. Where W is 0 the update
+// and the update multiplies the sum of gradients by 1 / Σ w·share / unit. The host sends share, the
+// same in all steps of a window, which has the loss scale as a factor; unit makes results independent
+// of the unit of weights. Both sums and unit have homes in region Gradients. Where W is 0 the update
 // must be skipped: 1 / W is infinite, which the guard finds.
 
 // weightOwner is the owner of instructions and homes of weights.
@@ -57,29 +57,47 @@ func (c *compiler) weightLike(v kernels.Value) kernels.Value {
 
 // weightSeed appends the gradient of the losses.
 func (c *compiler) weightSeed(loss kernels.Value) (kernels.Value, error) {
-	w := c.weightLike(loss)
-	if !c.cfg.Update.Factor(true) {
-		return c.Apply(kernels.Div, nil, w, c.weight), nil
+	u, w, unit := &c.cfg.Update, c.weightLike(loss), c.weight
+	if u.Window == Alone && !u.Scaled {
+		return c.Apply(kernels.Div, nil, w, unit), nil
 	}
 	share, err := c.share(c.Spec(c.weight))
 	if err != nil {
 		return kernels.None, err
 	}
-	return c.Apply(kernels.Mul, nil, w, share), nil
-}
-
-// checkWeight appends the check that the weights of the window are not all 0, and returns the
-// status word after it. Where the update has a factor, it first adds the step's weights to those of
-// the window; c.weight is then Σ share·w.
-func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
-	u := &c.cfg.Update
-	if u.Factor(true) {
-		c.Label, c.Owner = "weights of the window", weightOwner
-		share, err := c.share(c.Spec(c.weight))
-		if err != nil {
+	if u.Window != Alone {
+		if unit, err = c.weightUnit(); err != nil {
 			return kernels.None, err
 		}
-		sum, err := c.keepGradient("sum of weights", c.Apply(kernels.Mul, nil, c.weight, share), u.Window.adds())
+	}
+	c.perWeight = c.Apply(kernels.Div, nil, share, unit)
+	return c.Apply(kernels.Mul, nil, w, c.perWeight), nil
+}
+
+// weightUnit returns the unit of weights of the window, which its first step writes.
+func (c *compiler) weightUnit() (kernels.Value, error) {
+	const name = "unit of weights"
+	if c.cfg.Update.Window.adds() {
+		return c.Home(ir.Gradients, weightOwner, name, c.Spec(c.weight))
+	}
+	c.Label, c.Owner = name, weightOwner
+	zero := c.Apply(kernels.Fill, kernels.FillAttrs{Type: c.Spec(c.weight).Type, Shape: c.Spec(c.weight).Shape})
+	unit := c.Apply(kernels.Add, nil, c.weight, c.Apply(kernels.Equal, nil, c.weight, zero))
+	unit, err := c.assignHome(ir.Gradients, weightOwner, name, unit)
+	if err == nil {
+		c.Needed = append(c.Needed, unit)
+	}
+	return unit, err
+}
+
+// checkWeight appends the check that the weights of the window are not all 0, and returns the status
+// word after it. In a window of several steps, it first adds the step's weights to those of the
+// window; c.weight is then Σ w·share / unit.
+func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
+	u := &c.cfg.Update
+	if u.Window != Alone {
+		c.Label, c.Owner = "weights of the window", weightOwner
+		sum, err := c.keepGradient("sum of weights", c.Apply(kernels.Mul, nil, c.weight, c.perWeight), u.Window.adds())
 		if err != nil {
 			return kernels.None, err
 		}
@@ -94,7 +112,7 @@ func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.WeightCode}, inverse, guard), nil
 }
 
-// weightFactor appends 1 / Σ share·w, as updates read it.
+// weightFactor appends the inverse of the weights of the window, as updates read it.
 func (c *compiler) weightFactor() kernels.Value {
 	c.Label, c.Owner = "1 / weights", weightOwner
 	wide := c.Apply(kernels.Decode, kernels.DecodeAttrs{To: arena.Float64, Scale: 1}, c.weight)
