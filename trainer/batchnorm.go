@@ -8,7 +8,9 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
@@ -41,9 +43,10 @@ func readByBatchNorm(g *gorgonia.ExprGraph, x *gorgonia.Node) bool {
 	})
 }
 
-// explainBatchNorm adds a remedy to an error about programs that disagree, if gorgonia.BatchNorm
-// made a parameter with one row for each sample of a batch.
-func explainBatchNorm(g *gorgonia.ExprGraph, rows int, err error) error {
+// explainShape adds a remedy to an error about programs that disagree, if the shape of a value
+// depends on the batch: gorgonia.BatchNorm made a parameter with one row for each sample, or the
+// model function made a node with such a value. homes are those of the other programs.
+func explainShape(g *gorgonia.ExprGraph, homes *ir.Homes, rows int, err error) error {
 	if !errors.Is(err, ir.ErrHome) {
 		return err
 	}
@@ -51,6 +54,15 @@ func explainBatchNorm(g *gorgonia.ExprGraph, rows int, err error) error {
 		if n.IsVar() && batchNormInit(g, n) != nil && n.Shape()[0] == rows {
 			return fmt.Errorf("gorgonia.BatchNorm made %q for %d samples: "+
 				"pass a scale and a bias of [1, channels, 1, 1], or use layers.BatchNorm: %w", n.Name(), rows, err)
+		}
+	}
+	for _, n := range g.AllNodes() {
+		for _, region := range []arena.Region{ir.Parameters, ir.HostParameters} {
+			if home, ok := homes.Find(region, n.Name()); ok && n.IsVar() && !home.Spec.Shape.Equal(kernels.Shape(n.Shape())) {
+				return fmt.Errorf("%q has another shape for another batch: if it is not learned, as the first state of a "+
+					"recurrent layer, make it with net.Constant of trainer/layers, or feed it as an input; "+
+					"if it is learned, give it one shape for every batch: %w", n.Name(), err)
+			}
 		}
 	}
 	return err

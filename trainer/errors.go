@@ -36,9 +36,9 @@ var errClosed = fmt.Errorf("the trainer is %w", ErrClosed)
 // needed: tails, windows and evaluation weigh a step by its rows. It wraps ErrModel. A sum is
 // reported only if it is beyond doubt: a reduction or product over an axis that grows with the
 // batch, in a term that is not divided by a number that grows with it. Not found are sums in
-// functions that are not linear (the root of a sum), sums of products with a field of one number a
-// row (it may be a weight), and sums in operations that run as fallbacks, or in models for one
-// batch size only.
+// functions that are not linear (the root of a sum, Norm), sums that go through Cast, Where or
+// CumSum, sums of products with a field of one number a row (it may be a weight), and sums in
+// operations that run as fallbacks, or in models for one batch size only.
 type SumLossError struct {
 	Loss  string // name of the loss
 	Sum   string // name of the node that adds the rows up

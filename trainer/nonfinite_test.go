@@ -205,28 +205,29 @@ func TestAGradientThatIsNotFiniteStopsTheStep(t *testing.T) {
 	})
 }
 
-func TestARateThatIsNotFiniteIsAnErrorBeforeTheUpdate(t *testing.T) {
+func TestARateOutOfRangeIsAnErrorBeforeTheUpdate(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
-		ds := samples(t, 12, 4, 3)
-		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: weights, Schedule: third{}})
-		if _, err := tr.Fit(context.Background(), ds); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), "update 3") {
-			t.Errorf("got %v, want an error about the rate of update 3", err)
-		}
-		if n := tr.Stats().Updates; n != 2 {
-			t.Errorf("%d updates, want 2", n)
-		}
-		if res := evaluate(t, tr, ds); math.IsNaN(res.Loss) {
-			t.Error("the parameters are not finite")
+		for _, rate := range []float64{math.NaN(), 1e-30, 1e300} {
+			ds := numbers(t, 1, 1, 1)
+			tr := made(t, scalar(0), trainer.Options{Device: dev, Batch: 1, Fields: ds.Fields(),
+				Optimizer: optim.SGD{Rate: 1}, Schedule: third(rate)})
+			_, err := tr.Fit(context.Background(), ds)
+			if want := fmt.Sprintf("third: the rate of update 3 is %v", rate); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+			if n, w := tr.Stats().Updates, weight(t, tr); n != 2 || w != -2 {
+				t.Errorf("rate %v: w = %v after %d updates, want -2 after 2", rate, w, n)
+			}
 		}
 	})
 }
 
-// third is a schedule that fails at update 3.
-type third struct{}
+// third is a schedule with a rate of its own at update 3.
+type third float64
 
-func (third) Rate(base float64, t int64) float64 {
+func (r third) Rate(base float64, t int64) float64 {
 	if t == 3 {
-		return math.NaN()
+		return float64(r)
 	}
 	return base
 }

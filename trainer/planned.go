@@ -221,7 +221,7 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	cfg.Like = like
 	prog, err := compile.Compile(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(explainBatchNorm(g, k.rows, err), k.rows))
+		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(explainShape(g, &p.homes, k.rows, err), k.rows))
 	}
 	if k.dataset != streamed {
 		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)

@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -238,6 +243,33 @@ func TestDroppingTheTailOfTooFewSamplesIsAnError(t *testing.T) {
 		}
 		if n := tr.Stats().Epochs; n != 0 {
 			t.Errorf("%d epochs have begun, want 0", n)
+		}
+	})
+}
+
+// A value whose shape depends on the batch has no home that all programs share: the error names it
+// and the cure.
+func TestAShortBatchNamesTheValueThatDependsOnTheBatch(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for want, state := range map[string]func(g *gorgonia.ExprGraph, shape ...int) *gorgonia.Node{
+			`"h0" has another shape for another batch: if it is not learned, as the first state of a recurrent layer, make it with net.Constant`: func(g *gorgonia.ExprGraph, shape ...int) *gorgonia.Node {
+				return gorgonia.NewMatrix(g, gorgonia.Float32, gorgonia.WithName("h0"), gorgonia.WithShape(shape...), gorgonia.WithInit(gorgonia.Zeroes()))
+			},
+			`its elements depend on the batch: make it of one row, which broadcasts`: func(g *gorgonia.ExprGraph, shape ...int) *gorgonia.Node {
+				return g.AddNode(gorgonia.NewConstant(tensor.New(tensor.WithBacking(tensor.Range(tensor.Float32, 0, shape[0]*shape[1])), tensor.WithShape(shape...))))
+			},
+		} {
+			model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+				net := layers.New(g)
+				x := net.Input("x", batch, 4)
+				h := layers.Tanh(net, net.Add(net.MatMul(x, net.Param("layer/w", layers.Ones{}, 4, 3), "", layers.Transposed{}), state(g, batch, 3), ""), "h")
+				return trainer.Model{Inputs: net.Inputs(), Params: net.Params(), Loss: net.Mean(h, "loss", layers.Reduce{})}, net.Err()
+			}
+			ds := columns(t, 6, dataloader.Column("x", make([]float32, 24), 4))
+			tr := made(t, model, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+			if _, err := tr.Fit(t.Context(), ds); !errors.Is(err, trainer.ErrModel) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
 		}
 	})
 }

@@ -55,6 +55,12 @@ func (n *Net) compare(what string, op *kernels.Op, a, b *gorgonia.Node, name str
 // empty.
 //
 // An element that is not chosen has no effect and no gradient, even if it is NaN. cond has no gradient.
+// The gradient 0 goes on to the operations that made that element, and where their own slope is NaN or
+// infinite there, as that of Sqrt or Log at 0, the product is NaN, as in other frameworks. Choose their
+// operand first, too:
+//
+//	safe := net.Where(positive, x, one, "")
+//	y := net.Where(positive, net.Log(safe, ""), zero, "")
 func (n *Net) Where(cond, a, b *gorgonia.Node, name string) *gorgonia.Node {
 	layer := operation("where", name, cond)
 	if !n.operands(layer, cond, a, b) || !n.floats(layer, cond) {

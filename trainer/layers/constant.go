@@ -23,48 +23,63 @@ func (n *Net) Constant(value any, name string, dims ...int) *gorgonia.Node {
 	if !n.usable() {
 		return nil
 	}
-	v, err := n.constantValue(value, dims)
+	v, dims, err := n.constantValue(value, dims)
 	if err != nil {
 		n.fail(fmt.Errorf("%s: %w", layer, err))
 		return nil
 	}
 	label := n.nameOf("constant", name)
-	op := &constantOp{base{id: n.id(0), name: "constant", signature: []hm.Type{gorgonia.TypeOf(v)}}, v}
-	y := gorgonia.NewUniqueNode(gorgonia.In(n.g), gorgonia.WithType(op.Type()), gorgonia.WithOp(op), gorgonia.WithShape(v.Shape()...))
+	op := &constantOp{base{id: n.id(0), name: "constant", signature: []hm.Type{typeOf(len(dims), v.Dtype())}}, v, dims}
+	y := gorgonia.NewUniqueNode(gorgonia.In(n.g), gorgonia.WithType(op.Type()), gorgonia.WithOp(op), gorgonia.WithShape(dims...))
 	if name == "" {
 		return labelled(y, label)
 	}
 	return n.keep(layer, name, y, nil)
 }
 
-// constantValue returns a copy of value in the shape dims.
-func (n *Net) constantValue(value any, dims []int) (gorgonia.Value, error) {
+// constantValue returns a copy of value, and the shape of the constant: that of the value, or dims if
+// value is a number.
+func (n *Net) constantValue(value any, dims []int) (gorgonia.Value, []int, error) {
 	if d, ok := value.(*tensor.Dense); ok {
 		if d == nil {
-			return nil, fmt.Errorf("the tensor is nil: %w", ErrNode)
+			return nil, nil, fmt.Errorf("the tensor is nil: %w", ErrNode)
 		}
 		if len(dims) == 0 {
 			dims = d.Shape()
 		}
 		value = data(d)
 	}
+	dims = slices.Clone(dims)
 	for _, d := range dims {
 		if d < 1 {
-			return nil, fmt.Errorf("dimensions %s must all be 1 or more: %w", shapeString(dims), ErrShape)
+			return nil, nil, fmt.Errorf("dimensions %s must all be 1 or more: %w", shapeString(dims), ErrShape)
 		}
 	}
 	spec := kernels.Spec{Type: storage[n.Type], Shape: dims}
 	if err := spec.Check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	count := spec.Shape.Elems()
+	var v gorgonia.Value
+	var err error
 	switch d := value.(type) {
 	case float64:
-		return n.floatConstant(slices.Repeat([]float64{d}, count), dims)
+		v, err = n.floatConstant([]float64{d}, nil)
+		return v, dims, err
 	case float32:
-		return n.floatConstant(slices.Repeat([]float64{float64(d)}, count), dims)
+		v, err = n.floatConstant([]float64{float64(d)}, nil)
+		return v, dims, err
 	case int:
-		return newValue(slices.Repeat([]int{d}, count), dims, gorgonia.NewI), nil
+		return gorgonia.NewI(d), dims, nil
+	}
+	if v, err = n.elementsConstant(value, dims); err != nil {
+		return nil, nil, err
+	}
+	return v, v.Shape(), nil
+}
+
+// elementsConstant returns a copy of a slice in the shape dims.
+func (n *Net) elementsConstant(value any, dims []int) (gorgonia.Value, error) {
+	switch d := value.(type) {
 	case []float64:
 		return n.floatConstant(slices.Clone(d), orVector(dims, len(d)))
 	case []float32:
@@ -130,26 +145,38 @@ func checkCount(count int, dims []int) error {
 	return nil
 }
 
-// constantOp is the operation of a constant node.  → value
+// constantOp is the operation of a constant node.  → value, repeated over dims if it is a scalar
 type constantOp struct {
 	base
 	value gorgonia.Value
+	dims  []int
 }
 
-// Constant returns the value. The compiler reads it and does not change it.
+// Constant returns the value: a scalar stands for all elements of the node. The compiler reads it and
+// does not change it.
 func (c *constantOp) Constant() gorgonia.Value { return c.value }
 
 // Type returns the type of the node, which has no operands.
 func (c *constantOp) Type() hm.Type { return c.signature[0] }
 
-// InferShape returns the shape of the value.
+// InferShape returns the shape of the node.
 func (c *constantOp) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) {
-	return c.value.Shape().Clone(), nil
+	return slices.Clone(c.dims), nil
 }
 
-// Do returns a copy of the value: Gorgonia's machines compute in place.
+// Do returns a copy of the elements: Gorgonia's machines compute in place.
 func (c *constantOp) Do(...gorgonia.Value) (gorgonia.Value, error) {
-	return gorgonia.CloneValue(c.value)
+	if len(c.dims) == 0 || len(c.value.Shape()) > 0 {
+		return gorgonia.CloneValue(c.value)
+	}
+	count := kernels.Shape(c.dims).Elems()
+	switch x := c.value.Data().(type) {
+	case float64:
+		return newValue(slices.Repeat([]float64{x}, count), c.dims, gorgonia.NewF64), nil
+	case float32:
+		return newValue(slices.Repeat([]float32{x}, count), c.dims, gorgonia.NewF32), nil
+	}
+	return newValue(slices.Repeat([]int{c.value.Data().(int)}, count), c.dims, gorgonia.NewI), nil
 }
 
 // DiffWRT reports that there are no operands.

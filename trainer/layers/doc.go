@@ -10,6 +10,8 @@
 //	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, and activations: ReLU, LeakyReLU, Sigmoid, Tanh,
 //	                      Erf, GELU, GELUTanh, SiLU, Softplus, ELU, HardSwish, Clamp
 //
+// The names of Erf and the activations after it may be empty.
+//
 // Operations are layers without parameters, on values of any shape, whose names may be empty:
 //
 //	arithmetic   Add, Sub, Mul, Div, Pow, Maximum, Minimum; shapes broadcast as in NumPy

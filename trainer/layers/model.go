@@ -64,7 +64,9 @@ func (n *Net) Classifier(x, logits *gorgonia.Node) (Model, error) {
 }
 
 // WeightedClassifier is Classifier with a weight for each sample. weight [B] has the type of the
-// logits; it is usually an input, and 0 leaves a sample out.
+// logits; it is usually an input, and 0 leaves a sample out of the mean. The sample is computed all the
+// same: NaN in its x or a label outside 0..C-1 ends the step, since 0·NaN is NaN. [Net.Ignore] replaces
+// labels that are no class.
 func (n *Net) WeightedClassifier(x, logits, weight *gorgonia.Node) (Model, error) {
 	if !n.head("classifier", x, logits) {
 		return Model{}, n.err

@@ -1,6 +1,7 @@
 package layers_test
 
 import (
+	"math"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -48,6 +49,11 @@ func badOps() []badOp {
 		{"constant of a nil tensor", func(n *layers.Net) { n.Constant((*tensor.Dense)(nil), "c") }, layers.ErrNode, []string{"nil"}},
 		{"constant beyond float32", func(n *layers.Net) { n.Constant([]float64{1, 1e39}, "c") }, layers.ErrShape, []string{"element 1", "1e+39", "float32"}},
 		{"constant beyond all memory", func(n *layers.Net) { n.Constant(1, "c", 1<<50, 1<<50) }, layers.ErrShape, []string{"2^46"}},
+		{"ignored class that float32 rounds", func(n *layers.Net) { n.Ignore(n.Labels("y", 2), "i", 1<<24+1) }, layers.ErrShape, []string{`ignore "i"`, "16777217", "float32", "Float64"}},
+		{"ignored class that float64 rounds", func(n *layers.Net) {
+			n.Type = tensor.Float64
+			n.Ignore(n.Labels("y", 2), "", math.MaxInt)
+		}, layers.ErrShape, []string{"ignore of", "9223372036854775807", "smaller"}},
 		{"comparison of integers", func(n *layers.Net) { n.Less(n.Indices("a", 2), n.Indices("b", 2), "l") }, layers.ErrShape, []string{`less "l"`, "int", "Cast"}},
 		{"comparison of two types", func(n *layers.Net) {
 			a := n.Input("a", 2)

@@ -33,8 +33,8 @@ func (e *OptionError) Error() string {
 func (e *OptionError) Unwrap() []error { return append([]error{ErrOption}, e.Problems...) }
 
 // Check validates an optimizer, a schedule and a clip before the first update. It returns every
-// mistake: what the Validate methods return, nil pointers, panics, and a first rate that is
-// negative or not finite. s may be nil. The error wraps ErrOption.
+// mistake: what the Validate methods return, nil pointers, panics, and a first rate outside the
+// range that [WriteControls] describes. s may be nil. The error wraps ErrOption.
 func Check(o Optimizer, s Schedule, c Clip) error {
 	return errors.Join(checkOptimizer(o, c), c.Validate(), ValidateSchedule(s))
 }
@@ -55,7 +55,7 @@ func checkOptimizer(o Optimizer, c Clip) error {
 		o.Attrs(c, c.Norm > 0)
 		dst := make([]float64, Controls)
 		o.Controls(1, dst)
-		return checkFirst(dst[0])
+		return checkRate(dst[0], 1)
 	})
 }
 
@@ -71,14 +71,15 @@ func ValidateSchedule(s Schedule) error {
 				return err
 			}
 		}
-		return checkFirst(s.Rate(1, 1))
+		return checkRate(s.Rate(1, 1), 1)
 	})
 }
 
 // WriteControls fills dst, a controls vector of [Controls] elements, for update t, counted from 1:
-// with the numbers of o, and with the rate of s if s is not nil. A rate that is negative or not
-// finite, and a panic in o or s, is an error that wraps ErrOption. Without an error it allocates
-// nothing.
+// with the numbers of o, and with the rate of s if s is not nil. The rate must be 0 or in the range
+// of the field Rate of optimizers, 2⁻⁶³ to 2⁶³: float32 takes products with a smaller one for 0, and
+// with a larger one for infinite. Any other rate, and a panic in o or s, is an error that names the
+// update and wraps ErrOption. Without an error it allocates nothing.
 func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -89,25 +90,28 @@ func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) 
 	if s != nil {
 		dst[0] = s.Rate(dst[0], t)
 	}
-	if r := dst[0]; r >= 0 && !math.IsInf(r, 0) {
+	if inRange(dst[0]) {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", checkRate(dst[0], t), ErrOption)
-}
-
-// checkFirst returns an error unless r, the rate of update 1, is 0 or finite and large enough to
-// move anything.
-func checkFirst(r float64) error {
-	if r > 0 && r < leastNumber {
-		return fmt.Errorf("the rate of update 1 is %v, must be 0 or %.3g or more", r, float64(leastNumber))
+	var culprit any = o
+	if s != nil {
+		culprit = s
 	}
-	return checkRate(r, 1)
+	return fmt.Errorf("%T: %w: %w", culprit, checkRate(dst[0], t), ErrOption)
 }
 
-// checkRate returns an error unless r, the rate of update t, is finite and not negative.
+// inRange reports whether r is 0 or a rate that moves parameters and leaves them finite.
+func inRange(r float64) bool { return r == 0 || r >= leastNumber && r <= mostNumber }
+
+// checkRate returns an error unless r, the rate of update t, is in range.
 func checkRate(r float64, t int64) error {
-	if r >= 0 && !math.IsInf(r, 0) {
+	switch {
+	case inRange(r):
 		return nil
+	case r > 0 && r < leastNumber:
+		return fmt.Errorf("the rate of update %d is %v, must be 0 or %.3g or more: float32 takes products with it for 0", t, r, float64(leastNumber))
+	case r > mostNumber && !math.IsInf(r, 0):
+		return fmt.Errorf("the rate of update %d is %v, must be %.3g or less: float32 takes products with it for infinite", t, r, float64(mostNumber))
 	}
 	return fmt.Errorf("the rate of update %d is %v, must be finite and 0 or more", t, r)
 }

@@ -2,6 +2,7 @@ package optim_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -101,16 +102,20 @@ func TestARateThatIsNoneIsAnErrorOfItsUpdate(t *testing.T) {
 			return r
 		}
 	}
-	for _, r := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64} {
+	for _, r := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64,
+		math.SmallestNonzeroFloat64, 1e-19, 1e19, 1e300} {
 		if err := optim.WriteControls(optim.SGD{}, later(r), 2, dst); err != nil || dst[0] != 0.01 {
 			t.Errorf("update 2 before rate %v: got %v, %v", r, dst[0], err)
 		}
-		if err := optim.WriteControls(optim.SGD{}, later(r), 3, dst); !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), "update 3") {
-			t.Errorf("rate %v: got %v, want ErrOption and the update", r, err)
+		err := optim.WriteControls(optim.SGD{}, later(r), 3, dst)
+		if !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), fmt.Sprintf("ratesOf: the rate of update 3 is %v, must be", r)) {
+			t.Errorf("rate %v: got %v, want ErrOption, the schedule, the update and the rate", r, err)
 		}
 	}
-	if err := optim.WriteControls(optim.SGD{}, later(0), 3, dst); err != nil || dst[0] != 0 {
-		t.Errorf("rate 0: got %v, %v, want it accepted", dst[0], err)
+	for _, r := range []float64{0, 0x1p-63, 0x1p63} {
+		if err := optim.WriteControls(optim.SGD{}, later(r), 3, dst); err != nil || dst[0] != r {
+			t.Errorf("rate %v: got %v, %v, want it accepted", r, dst[0], err)
+		}
 	}
 	if err := optim.WriteControls(optim.SGD{}, ratesOf(panics), 3, dst); !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), "update 3") {
 		t.Errorf("panic: got %v, want ErrOption and the update", err)

@@ -138,7 +138,7 @@ func let(t testing.TB, n *gorgonia.Node, v any) {
 	}
 }
 
-// elements returns the elements of a value of floats.
+// elements returns the elements of a value of floats or ints.
 func elements(v gorgonia.Value) []float64 {
 	switch x := v.Data().(type) {
 	case []float64:
@@ -151,6 +151,12 @@ func elements(v gorgonia.Value) []float64 {
 		var s []float64
 		for _, f := range x {
 			s = append(s, float64(f))
+		}
+		return s
+	case []int:
+		var s []float64
+		for _, i := range x {
+			s = append(s, float64(i))
 		}
 		return s
 	}

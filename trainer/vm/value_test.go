@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -173,5 +174,81 @@ func TestTheRootsOfASubgraphHaveValues(t *testing.T) {
 		mustRun(t, newMachine(t, dev, d.g.ExactSubgraphRoots(grads[1], statement), vm.Options{})) // as CompileFunction does
 		wantValue(t, "the other gradient", gradOf(t, other), -1, -4)
 		wantValue(t, "read by an exact subgraph", readA, 1, 4)
+	})
+}
+
+// Gorgonia's constants hold their values; those of package layers get one from the machine.
+func TestConstantsHaveValues(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		graph := gorgonia.NewGraph()
+		net := layers.New(graph)
+		net.Type = tensor.Float64
+		cases := []struct {
+			node *gorgonia.Node
+			want []float64
+		}{
+			{net.Constant([]float64{1, -2}, "elements"), []float64{1, -2}},
+			{net.Constant(0.5, "scalar"), []float64{0.5}},
+			{net.Constant(3.0, "", 2, 2), []float64{3, 3, 3, 3}},
+			{net.Constant([]int{7, 8, 9}, ""), []float64{7, 8, 9}},
+			{net.Constant(1<<53-1, "", 2), []float64{1<<53 - 1, 1<<53 - 1}},
+			{graph.AddNode(gorgonia.NewConstant(vector(4, 5))), []float64{4, 5}},
+		}
+		keep := make(gorgonia.Nodes, len(cases))
+		read := make([]gorgonia.Value, len(cases))
+		for i, c := range cases {
+			keep[i] = c.node
+			gorgonia.Read(c.node, &read[i])
+		}
+		if err := net.Err(); err != nil {
+			t.Fatal(err)
+		}
+		machine := newMachine(t, dev, graph, vm.Options{Keep: keep})
+		mustRun(t, machine)
+		for i, c := range cases {
+			wantValue(t, "kept "+c.node.Name(), c.node.Value(), c.want...)
+			wantValue(t, "read "+c.node.Name(), read[i], c.want...)
+			wantValue(t, "on demand "+c.node.Name(), valueOf(t, machine, c.node), c.want...)
+		}
+		// In a machine that keeps nothing, a constant that others read has a value on demand alone.
+		graph = gorgonia.NewGraph()
+		net = layers.New(graph)
+		c := net.Constant([]float32{1, 2}, "c")
+		net.Neg(c, "root")
+		machine = newMachine(t, dev, graph, vm.Options{})
+		wantValue(t, "before a run", valueOf(t, machine, c), 1, 2)
+		mustRun(t, machine)
+		wantValue(t, "after a run", valueOf(t, machine, c), 1, 2)
+	})
+}
+
+// A number stands for its repetitions until a program fills them: a shape beyond all memory is
+// refused like that of any value. An integer stays one.
+func TestARepeatedNumberTakesNoGoMemory(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		const whole = 1<<52 + 1
+		for name, value := range map[string]any{"float": 1.0, "int": whole} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			graph := gorgonia.NewGraph()
+			net := layers.New(graph)
+			net.Constant(value, "huge", 1<<13, 1<<10)
+			if err := net.Err(); err != nil {
+				t.Fatal(err)
+			}
+			var capacity *vm.CapacityError
+			if _, err := vm.New(graph, vm.Options{Device: dev, Memory: 1 << 20}); !errors.As(err, &capacity) {
+				t.Errorf("%s: got %v, want a CapacityError", name, err)
+			}
+			if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<23 {
+				t.Errorf("%s: %d bytes of Go memory", name, after.TotalAlloc-before.TotalAlloc)
+			}
+		}
+		graph := gorgonia.NewGraph()
+		c := layers.New(graph).Constant(whole, "", 2, 3)
+		mustRun(t, newMachine(t, dev, graph, vm.Options{}))
+		if got := c.Value().Data(); !slices.Equal(got.([]int), slices.Repeat([]int{whole}, 6)) {
+			t.Errorf("got %v, want %d", got, whole)
+		}
 	})
 }

@@ -136,16 +136,22 @@ func sliceOf(op gorgonia.Op) (s tensor.Slice, ok bool) {
 	return sl.IsSlice(), true
 }
 
-// valueOf returns the value of a constant op, of Gorgonia or of package layers, nil for other ops.
+// valueOf returns the value of a constant op, of Gorgonia or of package layers, nil for other ops. A
+// scalar of package layers stands for all elements of its node, of any shape.
 func valueOf(op gorgonia.Op) gorgonia.Value {
 	if c, ok := op.(interface{ Constant() gorgonia.Value }); ok {
 		return c.Constant()
 	}
 	c, ok := op.(interface{ Value() gorgonia.Value })
-	if ok && strings.HasPrefix(fmt.Sprintf("%T", op), "gorgonia.constant") {
+	if ok && isGorgoniaConstant(op) {
 		return c.Value()
 	}
 	return nil
+}
+
+// isGorgoniaConstant reports whether op is that of gorgonia.NewConstant.
+func isGorgoniaConstant(op gorgonia.Op) bool {
+	return strings.HasPrefix(fmt.Sprintf("%T", op), "gorgonia.constant")
 }
 
 // readTarget returns the variable that gorgonia.Read made n to fill with the value of its operand;

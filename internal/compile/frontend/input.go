@@ -83,7 +83,8 @@ func (g *Graph) constant(n *gorgonia.Node, spec kernels.Spec, data []byte) (kern
 	sum := sha256.Sum256(data)
 	v, err := g.Home(ir.Parameters, owner, fmt.Sprintf("constant %v %x", spec, sum[:8]), spec)
 	if err != nil {
-		return kernels.None, fmt.Errorf("constant %w", err)
+		return kernels.None, fmt.Errorf("%q: its elements depend on the batch: make it of one row, which broadcasts, "+
+			"or feed it as an input: constant %w", n.Name(), err)
 	}
 	g.Constants = append(g.Constants, ir.Constant{Value: v, Data: data})
 	return v, nil

@@ -119,18 +119,19 @@ func (r *reader) constantRule(n *gorgonia.Node, x float64) (*rule, error) {
 }
 
 // lowerConstant lowers a constant tensor: a home with its data, or a fill, which needs no home,
-// where all elements are equal.
+// where all elements are equal. A scalar stands for all elements of the node.
 func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
 	t, err := typeOf(n)
 	if err != nil {
 		return nil, err
 	}
-	spec := kernels.Spec{Type: t, Shape: shapeOf(n)}
-	data := make([]byte, spec.Bytes())
-	if err := store(data, t, valueOf(n.Op())); err != nil {
+	v, shape := valueOf(n.Op()), shapeOf(n)
+	given := kernels.Spec{Type: t, Shape: append(kernels.Shape{}, v.Shape()...)}
+	data := make([]byte, given.Bytes())
+	if err := store(data, t, v); err != nil {
 		return nil, err
 	}
-	xs := make([]float64, spec.Shape.Elems())
+	xs := make([]float64, given.Shape.Elems())
 	kernels.Load(xs, t, data)
 	// Equal bits: 0 and -0 differ. Integers of 64 bits are excluded, as float64 does not hold them all.
 	uniform := len(xs) > 0 && t != arena.Int64 && !slices.ContainsFunc(xs, func(x float64) bool {
@@ -138,9 +139,13 @@ func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
 	})
 	return &rule{build: func([]kernels.Value) (kernels.Value, error) {
 		if uniform {
-			return r.fill(t, spec.Shape, xs[0]), nil
+			return r.fill(t, shape, xs[0]), nil
 		}
-		return r.constant(n, spec, data)
+		c, err := r.constant(n, given, data)
+		if err != nil || given.Shape.Equal(shape) {
+			return c, err
+		}
+		return r.Apply(kernels.Broadcast, kernels.BroadcastAttrs{Shape: shape}, c), nil
 	}}, nil
 }
 

@@ -35,6 +35,6 @@ func CloneShapes(g *gorgonia.ExprGraph) {
 	}
 }
 
-// Computed reports whether n has an op that computes its value: it is neither an input nor a
-// constant.
-func Computed(n *gorgonia.Node) bool { return n.Op() != nil && valueOf(n.Op()) == nil }
+// Computed reports whether a program makes the value of n: n is neither an input nor a constant of
+// Gorgonia, whose nodes hold their values. A constant of package layers is computed.
+func Computed(n *gorgonia.Node) bool { return n.Op() != nil && !isGorgoniaConstant(n.Op()) }
