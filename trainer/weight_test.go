@@ -58,7 +58,7 @@ func wOf(t testing.TB, tr *trainer.Trainer) float64 {
 			}
 		}
 	}
-	return float64(dataloader.View[float32](b)[0])
+	return decoded(b)[0]
 }
 
 // Six numbers with the weights 1 1 0 1 0 0, in windows of one update: the gradient is 7/3, however the window is cut into steps.
@@ -246,7 +246,9 @@ func TestEqualWeightsLearnLikeNone(t *testing.T) {
 		if err := plain.Fetch(t.Context(), dataloader.At{Index: i}, row); err != nil {
 			t.Fatal(err)
 		}
-		copy(x[i*4:], dataloader.View[float32](row[0]))
+		for k, v := range decoded(row[0]) {
+			x[i*4+k] = float32(v)
+		}
 		y[i], w[i] = row[1][0], 0.25
 	}
 	ds := columns(t, n, dataloader.Column("x", x, 4), dataloader.Column("y", y), dataloader.Column("weight", w))
