@@ -98,7 +98,7 @@ type compiler struct {
 	loss    kernels.Value     // the scalar that is a result, and that the guard checks
 	weight  kernels.Value     // the sum of the weights; None: there are none
 
-	perWeight kernels.Value            // the gradient of a loss of weight 1, where it is not 1 / weight
+	perWeight kernels.Value            // share / unit, the factor of w in the gradient of a loss; unset where that factor is 1 / weight
 	named     map[string]kernels.Value // results by name, before they are moved to homes
 }
 
@@ -157,8 +157,8 @@ func (c *compiler) step() (err error) {
 	return c.update(grads)
 }
 
-// results gives homes in region Results to the loss, the sum of weights, the number of correct rows,
-// the output and the values of Keep.
+// results gives homes in region Results to the loss, the sum of weights, the number of correct
+// rows, the output and the values of Keep.
 func (c *compiler) results() error {
 	f := c.forward
 	named := []ir.Result{

@@ -10,15 +10,15 @@ import (
 //
 //	L = Σ w·loss / W, W = Σ w     both sums over the steps of the window
 //
-// In a step that has an update of its own, the gradient of the loss is w / W, times the loss scale if
-// there is one. In a window of several steps only the last one knows W. There the gradient is
+// In a step that has an update of its own, the gradient of the loss is w / W, times the loss scale
+// if there is one. In a window of several steps only the last one knows W. There the gradient is
 //
 //	w·share / unit     unit = Σ w over the first step of the window, or 1 if that is 0
 //
-// and the update multiplies the sum of gradients by 1 / Σ w·share / unit. The host sends share, the
-// same in all steps of a window, which has the loss scale as a factor; unit makes results independent
-// of the unit of weights. Both sums and unit have homes in region Gradients. Where W is 0 the update
-// must be skipped: 1 / W is infinite, which the guard finds.
+// and the update multiplies the sum of gradients by 1 / (Σ w·share / unit). The host sends share;
+// it includes the loss scale and is the same in all steps of a window. unit makes results
+// independent of the unit of weights. Both sums and unit have homes in region Gradients. Where W is
+// 0 the update must be skipped: 1 / W is infinite, which the guard finds.
 
 // weightOwner is the owner of instructions and homes of weights.
 const weightOwner = "weights"
@@ -90,9 +90,9 @@ func (c *compiler) weightUnit() (kernels.Value, error) {
 	return unit, err
 }
 
-// checkWeight appends the check that the weights of the window are not all 0, and returns the status
-// word after it. In a window of several steps, it first adds the step's weights to those of the
-// window; c.weight is then Σ w·share / unit.
+// checkWeight appends the check that the weights of the window are not all 0, and returns the
+// status word after it. In a window of several steps, it first adds the step's weights to those of
+// the window; c.weight is then Σ w·share / unit.
 func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 	u := &c.cfg.Update
 	if u.Window != Alone {

@@ -22,7 +22,7 @@ type lossTable struct {
 	nodes   gorgonia.Nodes                    // the losses, in the order in which they were made
 	of      map[*gorgonia.Node]*gorgonia.Node // the loss that a differentiated node belongs to
 	readers map[*gorgonia.Node]gorgonia.Nodes // nodes that read a node, without statements
-	turn    map[*gorgonia.Node]int            // order in which gorgonia.Grad gave nodes the gradient node that they share: a reader before its operand
+	turn    map[*gorgonia.Node]int            // several nodes can share one gradient node: place of a node in the order in which they got it, a reader before its operand
 }
 
 // lossTableOf finds the losses of a graph with the given nodes.
@@ -130,8 +130,9 @@ func (l *lossTable) among(nodes gorgonia.Nodes) (found gorgonia.Nodes) {
 	return found
 }
 
-// first returns the loss that n belongs to where makers of several losses have one gradient node,
-// as in l1 = Σ w⊙a, l2 = Σ w⊙b: that of the maker whose gradient was made first.
+// first returns the loss that n belongs to where its gradient was computed from those of readers of
+// several losses (makers) that share one gradient node, as in l1 = Σ w⊙a, l2 = Σ w⊙b. It is the
+// loss of the maker that got its gradient first.
 func (l *lossTable) first(n *gorgonia.Node, makers gorgonia.Nodes) (*gorgonia.Node, error) {
 	p := slices.MinFunc(makers, func(p, q *gorgonia.Node) int { return cmp.Compare(l.turn[p], l.turn[q]) })
 	uses := 0
@@ -176,8 +177,8 @@ func terms(n *gorgonia.Node) int {
 	return k
 }
 
-// madeFrom returns the nearest gradient nodes of other nodes from which Gorgonia computed the
-// gradient node n, or n itself.
+// madeFrom goes back from the gradient node n and returns the first nodes that are gradients of
+// nodes of the graph. n itself is among them if it is one.
 func (l *lossTable) madeFrom(n *gorgonia.Node) map[*gorgonia.Node]bool {
 	made := make(map[*gorgonia.Node]bool)
 	seen := map[*gorgonia.Node]bool{n: true}

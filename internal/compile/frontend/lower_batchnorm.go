@@ -100,9 +100,9 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 
 // scaleIntoConv returns (x - mean)·scale + β, by channel, as a convolution with other weights and
 // another bias, and false unless the program does not train and x is a convolution without an
-// activation that only n reads. Normalization then costs nothing. It adds an error of scale times a
-// rounding of the mean, which is within scale times the bound on the rounding of the convolution's
-// own sums.
+// activation that only n reads. Normalization then costs nothing. It adds an error: scale times one
+// rounding of the mean. That is no more than scale times the bound on the rounding of the
+// convolution's own sums.
 func (r *reader) scaleIntoConv(n *gorgonia.Node, x, mean, scale, beta kernels.Value) (kernels.Value, bool) {
 	conv := r.Maker(x)
 	if r.Training || conv == nil || conv.Op != kernels.Conv || r.useCount(children(n)[0]) != 1 {

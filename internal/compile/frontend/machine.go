@@ -106,8 +106,8 @@ type Wanted struct {
 	// Home: the gradient gets a home, in which the program finds it after a run. Otherwise it is
 	// only the value of a node.
 	Home bool
-	// Optional: the input belongs to a loss outside the subgraph, which this loss stands in for; it
-	// has no gradient if this loss does not depend on it.
+	// Optional: the machine runs a subgraph without the loss that the input belongs to, and this
+	// loss takes its place. If this loss does not depend on the input, the input has no gradient.
 	Optional bool
 
 	node  *gorgonia.Node

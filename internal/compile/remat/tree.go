@@ -150,7 +150,7 @@ func (a *analysis) cuts() *tree {
 //	backward[k][a]                       while segments b-2 … a run backward
 //	restart[b][a]                        while segment b-1, the last one, runs backward
 //	others[b] + forward[k][a]            while the part is computed again for the part after b
-//	others[b] + forward[b-1][a] - done   the same, in the last segment: done[b] is dead and is not made again
+//	others[b] + forward[b-1][a] - done   the same, in segment b-1: what was kept at b and is read already, done[b], is not made again
 func (t *tree) needs(a, b int) (most int64) {
 	for k := a; k < b-1; k++ {
 		most = max(most, t.backward[k][a], t.others[b]+t.forward[k][a])

@@ -17,7 +17,7 @@ type Scheduler struct {
 //   - depth first is optimal for trees;
 //   - least growth keeps few bytes live at each instruction, but does not look ahead;
 //   - free early and make late only move what lowers the live bytes, and keep the rest of an order;
-//   - backward, a scheduler sees which values an instruction keeps live instead of which it frees;
+//   - schedulers that go backward see which values an instruction keeps live instead of which it frees;
 //   - one sink at a time lets a gradient end with its update before the next one begins.
 var schedulers = []Scheduler{
 	{"depth first", (*Graph).depthFirst},
