@@ -3,9 +3,9 @@ package arena
 // Device is the memory and the streams of a machine, as an arena uses them. It is safe for
 // concurrent use.
 //
-// After Close, and on a device that was never opened, methods of the device and of everything
-// opened on it that return an error return one that wraps ErrClosed. Only Close of a device, a
-// stream or an event returns nil.
+// After Close, or on a device that was never opened, every method with an error result returns an
+// error that wraps ErrClosed. This holds for the device and for everything opened on it. The only
+// exception is Close of a device, a stream or an event, which returns nil.
 type Device interface {
 	// Name returns the name of the device, for people, such as "cpu", or "emu" for the emulated
 	// device.

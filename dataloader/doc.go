@@ -17,8 +17,9 @@
 // ready.Sync returns when the slot may be overwritten.
 //
 // Samples are written in place into the slots of the caller, in their storage types. The loader
-// itself keeps 4 bytes a sample for the order if it shuffles, else 4 bytes for each row of a slot,
-// and a run a few bytes for each slot; a step allocates nothing. Workers wait while no slot is free.
+// itself keeps 4 bytes a sample for the order if it shuffles, else 4 bytes for each row of a slot.
+// A run keeps a few bytes more for each slot. A step allocates nothing. Workers wait while no slot
+// is free.
 //
 // Samples, their order and their random draws depend only on the seed, the epoch and the sample's
 // index, never on the number of workers.

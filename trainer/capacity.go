@@ -23,9 +23,9 @@ type CapacityError struct {
 	EvalBatch int // EvalBatch of the plan that does not fit, if more than Batch, else 0
 
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit with all other options
-	// unchanged. Fits > 0: reduce Batch to it. FitsEval > 0: reduce EvalBatch to it. If only one of
-	// the two is above 0, the other option may stay as it is. Both 0: no reduction was found; the
-	// message says why. See Partial.
+	// unchanged. If both are above 0, reduce both options to them. If one is, reduce that option
+	// and leave the other as it is. Both 0: no reduction was found; the message says why. See
+	// Partial.
 	Fits, FitsEval int
 	// Change describes a change of other options that would fit and costs little time: another
 	// optimizer, guard, recomputation, precision, offloading, or several smaller steps for each
@@ -35,8 +35,9 @@ type CapacityError struct {
 	Change  string
 	Options Options
 	// Partial is set if the search for what would fit was ended because it has a fixed budget of
-	// work. Then a batch larger than Fits or a change cheaper than Change may fit; where none is
-	// stated, there may still be one. MaxBatch and Explore search without a limit.
+	// work. Then a batch larger than Fits, or a change cheaper than Change, may fit. Even if Fits is
+	// 0 or Change is empty, a batch or a change that fits may exist. MaxBatch and Explore search
+	// without a limit.
 	Partial bool
 	Plan    *report.Plan // the plan that does not fit
 

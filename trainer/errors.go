@@ -32,8 +32,9 @@ var errNilContext = fmt.Errorf("nil context: %w", ErrOption)
 // errClosed is the error of a closed trainer.
 var errClosed = fmt.Errorf("the trainer is %w", ErrClosed)
 
-// SumLossError reports a Model.Loss that is a sum over the rows of the batch where their mean is
-// needed: tails, windows and evaluation weigh a step by its rows. It wraps ErrModel. A sum is
+// SumLossError reports a Model.Loss that is a sum over the rows of the batch, where a mean is
+// needed. A mean is needed because the loss of a step is weighted by its number of rows: for a
+// short last batch, for accumulated gradients, and in evaluation. It wraps ErrModel. A sum is
 // reported only if it is beyond doubt: a reduction or product over an axis that grows with the
 // batch, in a term that is not divided by a number that grows with it. Not found are sums in
 // functions that are not linear (the root of a sum, Norm), sums that go through Cast, Where or

@@ -59,9 +59,10 @@ type Exploration struct {
 // recommends one. All of them have the same number of samples in an update, Batch·Accumulate.
 // Explore leaves out a batch for which the model function returns an error.
 //
-// A choice is beaten if another one of its group needs no more memory and no more time; of two
-// equal choices the first beats the second. All choices with the same results as opt form one
-// group. The others form a group for each optimizer. See report.Choices.Beaten.
+// Choices are compared within groups. One group holds all choices that would train to the same
+// results as opt. The remaining choices are grouped by optimizer. A choice is beaten if another one
+// of its group needs no more memory and no more time; of two equal choices the first beats the
+// second. See report.Choices.Beaten.
 //
 // Explore allocates no device memory and trains nothing. It ignores Options.Progress. Cancelling
 // ctx stops the search.

@@ -76,11 +76,7 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 	} else {
 		m.data = samplesFor(t, m.net, m.steps*m.opt.Batch+tail)
 	}
-	g := gorgonia.NewGraph()
-	model, err := m.model(g, m.opt.Batch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := m.build(t)
 	if r.IntN(3) == 0 { // all but one at most
 		for _, i := range r.Perm(len(model.Params))[:r.IntN(len(model.Params))] {
 			m.opt.Frozen = append(m.opt.Frozen, model.Params[i].Node.Name())
@@ -100,17 +96,24 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 	return m
 }
 
+// build returns the model in a graph of its own.
+func (m mix) build(t *testing.T) (model trainer.Model) {
+	t.Helper()
+	var err error
+	trainer.Alone(func() { model, err = m.model(gorgonia.NewGraph(), m.opt.Batch) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model
+}
+
 // randomOffload draws what is kept in host memory.
 func randomOffload(t *testing.T, r *rand.Rand, m mix) trainer.Offload {
 	o := trainer.Offload{State: r.IntN(2) == 0, Parameters: r.IntN(3) == 0}
 	if o.Parameters {
 		return o
 	}
-	model, err := m.model(gorgonia.NewGraph(), m.opt.Batch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range model.Params {
+	for _, p := range m.build(t).Params {
 		if p.Node.Dims() > 1 && r.IntN(2) == 0 {
 			o.Layers = append(o.Layers, layerOf(p.Node.Name()))
 		}

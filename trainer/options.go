@@ -22,13 +22,15 @@ type Model = layers.Model
 
 // ModelFunc adds a model to the empty graph g, for a batch of the given number of rows, and returns
 // its nodes. It is called for each batch size and mode (training, evaluation, prediction); calls
-// never overlap. So it must not wait for a call that makes a plan or uses a trainer: in its own
-// goroutine such a call returns an error that wraps ErrModel, in others it waits until its ctx
-// ends. If a layer of package layers has an error, that is the error of the model, even if the
-// function then panics, or returns another error or none. Every call must make parameters of the
-// same names and shapes. A graph in which Gorgonia may have merged nodes that differ is made twice
-// for each batch size (see DoubtError). If gorgonia.BatchNorm is called without a scale and a
-// bias, it makes its own, which start at 1 and 0.
+// never overlap. So the model function must not wait for a call that makes a plan or uses a
+// trainer. In the goroutine of the model function, such a call returns an error that wraps
+// ErrModel. In another goroutine, the call blocks until the ctx of the call ends.
+//
+// If a layer of package layers has an error, that is the error of the model, even if the function
+// then panics, or returns another error or none. Every call must make parameters of the same names
+// and shapes. A graph in which Gorgonia may have merged nodes that differ is made twice for each
+// batch size (see DoubtError). If gorgonia.BatchNorm is called without a scale and a bias, it makes
+// its own, which start at 1 and 0.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
 
 // Options of a Trainer. Batch is required, and so is Device for New.

@@ -196,10 +196,11 @@ func all(t *testing.T, model trainer.ModelFunc, opt trainer.Options) trainer.Opt
 }
 
 // samplesFor draws data for a model of the test above.
-func samplesFor(t *testing.T, name string, n int) dataloader.Dataset {
+func samplesFor(t *testing.T, name string, n int) (ds dataloader.Dataset) {
 	for _, net := range nets.Small() {
 		if net.Name == name {
-			ds, err := net.Data(n, 7)
+			var err error
+			trainer.Alone(func() { ds, err = net.Data(n, 7) })
 			if err != nil {
 				t.Fatal(err)
 			}
