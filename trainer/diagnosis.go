@@ -29,7 +29,7 @@ type diagnosis struct {
 // its parameters are those it started with. The status word stays set, so that the second run
 // changes nothing, until the pass ends. The last step of a window can fail because of a gradient
 // that an earlier step made; then the error is that step's. It names its step.
-func (p *epochPass) diagnose(run *dataloader.Run, s *slot) error {
+func (p *epochPass) diagnose(s *slot) error {
 	t, step, program := p.t, s.batch.Step, s.program
 	if err := t.streams.drain(t.slots[:]); err != nil {
 		return fmt.Errorf("step %d: %w", step, err)
@@ -45,7 +45,7 @@ func (p *epochPass) diagnose(run *dataloader.Run, s *slot) error {
 	status := s.status[0]
 	err := t.replay(s)
 	if err == nil {
-		step, err = p.replayWindow(run, s)
+		step, err = p.replayWindow(s)
 	}
 	if err == nil { // every second run was finite: all that is known is the status word
 		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(),
@@ -77,15 +77,15 @@ func (t *Trainer) replay(s *slot) error {
 // replayWindow runs the earlier steps of the window of the step in slot s again, in that slot, and
 // returns the error of the first one that is not finite, and its number. It returns the step of
 // slot s and nil if all are finite, or if their samples cannot be fetched again.
-func (p *epochPass) replayWindow(run *dataloader.Run, s *slot) (step int, err error) {
+func (p *epochPass) replayWindow(s *slot) (step int, err error) {
 	t, last := p.t, s.batch.Step
 	_, first, _ := t.plan.opt.window(p.mode, last, p.loader.Steps())
 	var indices [][]int32
 	for step := first; step < last; step++ {
-		indices = append(indices, run.Indices(step))
+		indices = append(indices, p.reader.run.Indices(step))
 	}
 	// No reader may write to the slot now.
-	if first == last || run.Close() != nil {
+	if first == last || p.reader.close(nil) != nil {
 		return last, nil
 	}
 	for step := first; step < last; step++ {

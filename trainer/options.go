@@ -123,7 +123,7 @@ type Options struct {
 	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
-	// Progress is called after every step of Fit and Evaluate, in the caller's goroutine. Default:
+	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine. Default:
 	// no call.
 	Progress func(Progress)
 	// Debug checks after every operation that it changed no byte of scratch outside the buffers
@@ -140,6 +140,9 @@ type Progress struct {
 	Samples  int     // finished
 	Loss     float64 // mean over those samples, weighted by Model.Weight if the model has one
 	Accuracy float64 // share of correct outputs among them, weighted in the same way; NaN if the model has no Correct
+
+	StepLoss   float64 // mean over the samples of this step, weighted in the same way
+	StepNumber int64   // number of this training step, counted from 1 since New; 0 in Evaluate
 }
 
 // Guard selects what is checked before a parameter changes.

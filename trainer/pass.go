@@ -30,9 +30,12 @@ type epochPass struct {
 	t      *Trainer
 	mode   compile.Mode // Train or Evaluate
 	source batchSource
+	ds     dataloader.Dataset
 	loader *dataloader.Loader
-	epoch  int             // number of the epoch, counted by Fit from 0; 0 in Evaluate
-	stuck  *dataloader.Run // set if a reader has not returned at the end
+	reader reader    // fills the slots
+	epoch  int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	body   *loopBody // called after each step; nil unless the pass is one of Steps
+	last   Step      // the step that was collected last
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -50,6 +53,7 @@ type epochPass struct {
 // or to upload.
 func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
+	p.ds = ds
 	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
 		return err
 	}
@@ -66,40 +70,43 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they
-// are there. At most two steps are in flight: the device works on one while the other waits. Where
-// updates can be skipped (see maySkip), the second step is not submitted before the outcome of the
-// first one's update is known; only its batch is uploaded.
+// are there. At most two steps are in flight: the device works on one while the other waits. The
+// second step is not submitted before the first one is collected where updates can be skipped (see
+// maySkip), and in a pass of Steps, whose body runs between the two; only its batch is uploaded.
 func (p *epochPass) run(ctx context.Context) (err error) {
-	run, err := p.loader.Epoch(ctx, p.epoch, loaderSlots(p.t.slots[:], p.source.fields))
-	if err != nil {
-		return err
-	}
-	defer func() { err = p.finish(run, err) }()
+	defer func() { err = p.finish(err) }()
 	var before *slot // of the previous step, if that is in flight
 	for {
-		b, err := run.Next(ctx)
+		b, err := p.next(ctx)
 		if err == io.EOF {
-			return p.collect(run, before)
+			return p.collect(ctx, before)
 		}
 		if err != nil {
-			return errors.Join(p.collect(run, before), err)
+			return errors.Join(p.collect(ctx, before), err)
 		}
 		// Whatever fails from here on, the previous step is collected first: it succeeded or has
 		// an error of its own.
 		s := p.t.slots[b.Slot]
 		if err := p.selectProgram(s, b); err != nil {
-			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+			return errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
 		}
-		if before != nil && p.maySkip(before.program) {
-			if err := p.collect(run, before); err != nil {
+		if before != nil && (p.body != nil || p.maySkip(before.program)) {
+			if err := p.collect(ctx, before); err != nil {
 				return err
 			}
 			before = nil
+			if !p.reader.isOpen() { // the body has used the slots: the batch is read again
+				continue
+			}
+			// Without a batch on the device, next would have returned this error.
+			if err := ctx.Err(); p.body != nil && err != nil {
+				return err
+			}
 		}
-		if err := p.submit(run, s); err != nil {
-			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+		if err := p.submit(s); err != nil {
+			return errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
 		}
-		if err := p.collect(run, before); err != nil {
+		if err := p.collect(ctx, before); err != nil {
 			return err
 		}
 		// Where steps are short, or run in the caller's goroutine, this one may be done already:
@@ -107,20 +114,57 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 		before = s
 		if s.ready.Done() {
 			before = nil
-			if err := p.collect(run, s); err != nil {
+			if err := p.collect(ctx, s); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// finish ends the run of a pass that ended with err. Afterwards no step is in flight, and the
-// status word is clear.
-func (p *epochPass) finish(run *dataloader.Run, err error) error {
-	drained, closed := p.t.streams.drain(p.t.slots[:]), run.Close()
-	if closed != nil {
-		p.stuck = run
+// next waits for the next batch. It opens the reader first if that is not open: at the start, and
+// after the body of a pass of Steps has used the slots.
+func (p *epochPass) next(ctx context.Context) (dataloader.Batch, error) {
+	if !p.reader.isOpen() {
+		if p.steps == p.loader.Steps() {
+			return dataloader.Batch{}, io.EOF
+		}
+		if err := p.openReader(ctx); err != nil {
+			return dataloader.Batch{}, err
+		}
 	}
+	return p.reader.run.Next(ctx)
+}
+
+// openReader opens the reader at the first step that is not collected.
+func (p *epochPass) openReader(ctx context.Context) (err error) {
+	t := p.t
+	if p.steps > 0 {
+		// Calls in the body may have dropped the loader and the program of the last batch.
+		if p.loader, err = t.loaders.get(p.mode, p.ds, p.source); err != nil {
+			return err
+		}
+		if p.source.tail != (programKey{}) {
+			if err := t.ensureProgram(ctx, p.source.tail); err != nil {
+				return err
+			}
+		}
+	}
+	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots[:], p.source.fields))
+	if err != nil {
+		return err
+	}
+	p.reader.open(run)
+	return nil
+}
+
+// finish ends a pass that ended with err. Afterwards no step is in flight, the status word is clear,
+// and the slots are free. A pass whose body ended the loop has no step in flight, and no right to the
+// device either: see loopBody.
+func (p *epochPass) finish(err error) error {
+	if p.body != nil && p.body.paused {
+		return err
+	}
+	drained, closed := p.t.streams.drain(p.t.slots[:]), p.reader.close(nil)
 	switch {
 	case err == nil:
 		err = drained
@@ -160,6 +204,7 @@ func (p *epochPass) writeControls(s *slot) error {
 	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
+	s.rate = s.controls[0]
 	// The gradient of the loss starts with the step's share of the window's samples, so that the
 	// sum over the window is the gradient of the mean over all of them, short steps included. With
 	// weights, all steps of a window start with the share of its first step.
@@ -184,7 +229,7 @@ func (p *epochPass) rowsBefore(step int) int {
 }
 
 // submit enqueues the step whose batch is in slot s.
-func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
+func (p *epochPass) submit(s *slot) error {
 	st := &p.t.streams
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
@@ -201,12 +246,12 @@ func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
 	if p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
 	}
-	return run.Release(s.index, s.writable)
+	return p.reader.run.Release(s.index, s.writable)
 }
 
-// collect waits for the step in slot s and adds its numbers to the sums. It does nothing if s is
-// nil.
-func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
+// collect waits for the step in slot s, adds its numbers to the sums, and calls Options.Progress and
+// the body of Steps. It does nothing if s is nil.
+func (p *epochPass) collect(ctx context.Context, s *slot) error {
 	if s == nil {
 		return nil
 	}
@@ -226,31 +271,51 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 			return fmt.Errorf("step %d: %w", s.batch.Step, err)
 		}
 	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
-		return p.diagnose(run, s)
+		return p.diagnose(s)
 	}
-	if s.program.hasWeight {
-		p.loss += loss
-		p.weight += s.number(s.program.weight)
-	} else {
-		p.loss += loss * float64(s.batch.Rows)
-		p.weight += float64(s.batch.Rows)
-	}
-	if s.program.hasAccuracy {
-		p.correct += s.number(s.program.correct)
-	}
-	p.samples += s.batch.Rows
-	p.steps++
+	p.add(s, loss, overflowed || weightless)
 	t.countStep(s, overflowed, weightless)
 	if t.memory.unified {
-		if err := run.Release(s.index, nil); err != nil {
+		if err := p.reader.run.Release(s.index, nil); err != nil {
 			return err
 		}
 	}
 	if report := t.plan.opt.Progress; report != nil {
 		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.loader.Steps(), Samples: p.samples,
-			Loss: p.loss / p.weight, Accuracy: p.accuracy()})
+			Loss: p.loss / p.weight, Accuracy: p.accuracy(), StepLoss: p.last.Loss, StepNumber: p.last.Number})
+	}
+	if p.body != nil {
+		return p.body.call(ctx, p)
 	}
 	return nil
+}
+
+// add adds the numbers of the step in slot s to the sums, and sets last to them.
+func (p *epochPass) add(s *slot, loss float64, skipped bool) {
+	rows := s.batch.Rows
+	last := Step{Epoch: p.epoch, Step: p.steps + 1, Steps: p.loader.Steps(), Samples: rows,
+		Loss: loss, Weight: float64(rows), Accuracy: math.NaN(), Uploaded: s.program.sampleBytes}
+	if s.program.hasWeight { // loss is a sum over the rows
+		last.Weight = s.number(s.program.weight)
+		last.Loss = loss / last.Weight
+		p.loss += loss
+	} else {
+		p.loss += loss * float64(rows)
+	}
+	p.weight += last.Weight
+	if s.program.hasAccuracy {
+		correct := s.number(s.program.correct)
+		p.correct += correct
+		last.Accuracy = correct / last.Weight
+	}
+	if p.mode == compile.Train {
+		last.Number = p.stepsBefore + int64(s.batch.Step) + 1
+		last.Rate = s.rate
+		last.Skipped, last.Updated = skipped, s.program.updates && !skipped
+	}
+	p.samples += rows
+	p.steps++
+	p.last = last
 }
 
 // maySkip reports whether the update of a step of program may be skipped: because its scaled
