@@ -30,9 +30,10 @@ type epochPass struct {
 	t      *Trainer
 	mode   compile.Mode // Train or Evaluate
 	source batchSource
-	ds     dataloader.Dataset
+	ds     dataloader.Dataset // nil: the caller of Trainer.Step makes the batches
 	loader *dataloader.Loader
 	reader reader    // fills the slots
+	total  int       // steps of the pass
 	epoch  int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
 	body   *loopBody // called after each step; nil unless the pass is one of Steps
 	last   Step      // the step that was collected last
@@ -54,12 +55,18 @@ type epochPass struct {
 func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
 	p.ds = ds
+	if p.mode == compile.Train {
+		if err := t.checkWindow("another pass"); err != nil {
+			return err
+		}
+	}
 	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
 		return err
 	}
 	if p.loader, err = t.loaders.get(p.mode, ds, p.source); err != nil {
 		return err
 	}
+	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -125,7 +132,7 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 // after the body of a pass of Steps has used the slots.
 func (p *epochPass) next(ctx context.Context) (dataloader.Batch, error) {
 	if !p.reader.isOpen() {
-		if p.steps == p.loader.Steps() {
+		if p.steps == p.total {
 			return dataloader.Batch{}, io.EOF
 		}
 		if err := p.openReader(ctx); err != nil {
@@ -178,7 +185,7 @@ func (p *epochPass) finish(err error) error {
 // wait for the previous step.
 func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	t := p.t
-	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.loader.Steps())
+	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.total)
 	program := p.source.full
 	if b.Rows != program.rows || window != program.window {
 		var err error
@@ -198,7 +205,7 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 // number, and the factor of its loss.
 func (p *epochPass) writeControls(s *slot) error {
 	t, b, opt := p.t, s.batch, &p.t.plan.opt
-	_, first, end := opt.window(p.mode, b.Step, p.loader.Steps())
+	_, first, end := opt.window(p.mode, b.Step, p.total)
 	t.memory.willWrite(s.controlsSpan)
 	update := p.updatesBefore - p.skipped + int64(first/max(1, opt.Accumulate)) + 1
 	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
@@ -249,15 +256,37 @@ func (p *epochPass) submit(s *slot) error {
 	return p.reader.run.Release(s.index, s.writable)
 }
 
-// collect waits for the step in slot s, adds its numbers to the sums, and calls Options.Progress and
-// the body of Steps. It does nothing if s is nil.
+// collect finishes the step in slot s, and calls Options.Progress and the body of Steps. It does
+// nothing if s is nil.
 func (p *epochPass) collect(ctx context.Context, s *slot) error {
 	if s == nil {
 		return nil
 	}
+	if err := p.finishStep(s); err != nil {
+		return err
+	}
+	t := p.t
+	if t.memory.unified {
+		if err := p.reader.run.Release(s.index, nil); err != nil {
+			return err
+		}
+	}
+	if report := t.plan.opt.Progress; report != nil {
+		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.total, Samples: p.samples,
+			Loss: p.loss / p.weight, Accuracy: p.accuracy(),
+			StepLoss: p.last.Loss, StepNorm: p.last.Norm, StepNumber: p.last.Number})
+	}
+	if p.body != nil {
+		return p.body.call(ctx, p)
+	}
+	return nil
+}
+
+// finishStep waits for the step in slot s and adds its numbers to the sums.
+func (p *epochPass) finishStep(s *slot) error {
 	t := p.t
 	if err := s.ready.Sync(); err != nil {
-		return fmt.Errorf("step %d: %w", s.batch.Step, err)
+		return p.stepError(s.batch.Step, err)
 	}
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
@@ -268,33 +297,38 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 	case overflowed || weightless:
 		p.skipped++
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
-			return fmt.Errorf("step %d: %w", s.batch.Step, err)
+			return p.stepError(s.batch.Step, err)
 		}
 	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
 		return p.diagnose(s)
 	}
 	p.add(s, loss, overflowed || weightless)
 	t.countStep(s, overflowed, weightless)
-	if t.memory.unified {
-		if err := p.reader.run.Release(s.index, nil); err != nil {
-			return err
-		}
-	}
-	if report := t.plan.opt.Progress; report != nil {
-		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.loader.Steps(), Samples: p.samples,
-			Loss: p.loss / p.weight, Accuracy: p.accuracy(), StepLoss: p.last.Loss, StepNumber: p.last.Number})
-	}
-	if p.body != nil {
-		return p.body.call(ctx, p)
-	}
 	return nil
+}
+
+// stepError adds the number of a step to its error. A step of Trainer.Step has none, and rows instead
+// of samples of a dataset.
+func (p *epochPass) stepError(step int, err error) error {
+	if p.ds != nil {
+		return fmt.Errorf("step %d: %w", step, err)
+	}
+	var number *NonFiniteError
+	var index *IndexError
+	if errors.As(err, &number) {
+		number.row = true
+	}
+	if errors.As(err, &index) {
+		index.row = true
+	}
+	return err
 }
 
 // add adds the numbers of the step in slot s to the sums, and sets last to them.
 func (p *epochPass) add(s *slot, loss float64, skipped bool) {
 	rows := s.batch.Rows
-	last := Step{Epoch: p.epoch, Step: p.steps + 1, Steps: p.loader.Steps(), Samples: rows,
-		Loss: loss, Weight: float64(rows), Accuracy: math.NaN(), Uploaded: s.program.sampleBytes}
+	last := Step{Epoch: p.epoch, Step: p.steps + 1, Steps: p.total, Samples: rows,
+		Loss: loss, Weight: float64(rows), Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.program.sampleBytes}
 	if s.program.hasWeight { // loss is a sum over the rows
 		last.Weight = s.number(s.program.weight)
 		last.Loss = loss / last.Weight
@@ -307,6 +341,9 @@ func (p *epochPass) add(s *slot, loss float64, skipped bool) {
 		correct := s.number(s.program.correct)
 		p.correct += correct
 		last.Accuracy = correct / last.Weight
+	}
+	if s.program.hasNorm {
+		last.Norm = math.Sqrt(s.number(s.program.norm))
 	}
 	if p.mode == compile.Train {
 		last.Number = p.stepsBefore + int64(s.batch.Step) + 1

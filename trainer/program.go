@@ -22,10 +22,13 @@ type boundProgram struct {
 	// Uploads of a step, by slot: before the previous step is done, and right before the launch;
 	// see planned.uploads. Both are nil on unified devices.
 	prefetch, atLaunch [2][]kernels.Copy
-	sampleBytes        int64 // of samples that a step uploads
+	sampleBytes        int64      // of samples that a step uploads
+	inputs             []ir.Value // fields of the samples that the step reads from the slot
 
 	loss, weight, correct  ir.Value // results of one element
 	hasWeight, hasAccuracy bool     // weight and correct exist
+	norm                   ir.Value // square of the global norm of the gradients
+	hasNorm                bool     // norm exists
 	updates                bool     // the step updates parameters; false if all are frozen
 	checksWeight           bool     // the step ends a window, whose weights may all be 0
 }
@@ -43,6 +46,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	}
 	p.loss, _ = prog.Result(compile.LossName)
 	p.weight, p.hasWeight = prog.Result(compile.WeightName)
+	p.norm, p.hasNorm = prog.Result(compile.NormName)
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
 	ends := k.mode == compile.Train && k.window.Updates()
 	p.updates, p.checksWeight = ends && len(prog.Trained) > 0, ends && p.hasWeight
@@ -50,6 +54,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	for _, v := range slotValues(prog) {
 		if v.Name != ir.ControlsName && v.Name != ir.IndexField {
 			p.sampleBytes += v.Ref.Size
+			p.inputs = append(p.inputs, v)
 		}
 	}
 	return p, nil

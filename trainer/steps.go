@@ -21,9 +21,14 @@ type Step struct {
 	Loss     float64 // mean over the batch, weighted by Model.Weight if the model has one; NaN if all weights are 0
 	Accuracy float64 // share of correct outputs, weighted in the same way; NaN if the model has no Correct
 	Rate     float64 // learning rate of the update that the step is part of, after Options.Schedule
-	Updated  bool    // the step updated parameters: not within a window of Options.Accumulate, nor if all are frozen
-	Skipped  bool    // the update was skipped, as in Result.Skipped
-	Uploaded int64   // bytes of samples copied to the device for the step
+	// Norm is the L2 norm of the gradients of all trained parameters that the update starts from:
+	// the mean over the window of Options.Accumulate, divided by the loss scale, before clipping. NaN
+	// if the step has no update, or if neither Options.GradientNorm nor Clip.Norm is set. It may be
+	// infinite or NaN if the update was skipped.
+	Norm     float64
+	Updated  bool  // the step updated parameters: not within a window of Options.Accumulate, nor if all are frozen
+	Skipped  bool  // the update was skipped, as in Result.Skipped
+	Uploaded int64 // bytes of samples copied to the device for the step
 }
 
 // Steps trains one epoch, as Fit does and with the same bits, and yields after each training step:
@@ -108,7 +113,10 @@ func (l *loopBody) call(ctx context.Context, p *epochPass) error {
 	nowSteps, nowUpdates := t.counts()
 	p.stepsBefore += nowSteps - steps
 	p.updatesBefore += nowUpdates - updates
-	return nil
+	if p.steps == p.total {
+		return nil
+	}
+	return t.checkWindow("the next step of " + stepsName)
 }
 
 // counts returns the numbers of training steps and updates since New.

@@ -5,12 +5,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
 // usage decides who uses the device. A pass of Fit or Evaluate excludes everything else: other
-// calls return ErrBusy. Brief uses, which are a batch of a prediction and an access to a parameter,
+// calls return ErrBusy. Brief uses, which are a batch of a prediction, a Step and an access to a parameter,
 // exclude each other: they wait, and so does a pass that begins.
 //
 //	in use by       Fit, Steps begin   Evaluate begins   a brief use   Close
@@ -24,7 +25,8 @@ import (
 //
 // Plan, Stats, LossScale, Params and Kept do not use the device.
 type usage struct {
-	device chan struct{} // holds one element during a brief use, and while a pass begins or Close runs
+	filling atomic.Bool   // a Batch.Fill runs
+	device  chan struct{} // holds one element during a brief use, and while a pass begins or Close runs
 
 	mu     sync.Mutex
 	made   bool // by New
@@ -54,13 +56,17 @@ func (t *Trainer) use() *usage {
 
 // acquire waits for the device, for a brief use. It returns ErrBusy if a pass runs, ErrClosed after
 // Close, and ctx's error if ctx ends the wait. Inside a model function, which the holder of the
-// device may wait for, it returns errInsideModel. The caller calls release.
+// device may wait for, it returns errInsideModel; inside Batch.Fill, which has the device, it returns
+// errInsideFill. The caller calls release.
 func (u *usage) acquire(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
 	}
 	if insideModel() {
 		return errInsideModel
+	}
+	if u.filling.Load() && calledFrom(runFillName) {
+		return errInsideFill
 	}
 	if err := u.take(ctx); err != nil {
 		return err
@@ -198,7 +204,7 @@ func (u *usage) beginClose() (first bool, err error) {
 	select {
 	case u.device <- struct{}{}:
 	default:
-		return false, fmt.Errorf("the trainer is %w: a prediction or an access to a parameter is running", ErrBusy)
+		return false, fmt.Errorf("the trainer is %w: a prediction, a Step or an access to a parameter is running", ErrBusy)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
