@@ -20,6 +20,7 @@ var (
 	ErrData      = layout.ErrData                          // the data do not fit the model
 	ErrNonFinite = kernels.ErrNonFinite                    // see NonFiniteError
 	ErrLabel     = errors.New("label outside the classes") // see NonFiniteError
+	ErrWeight    = errors.New("weight below 0")            // see NonFiniteError
 	ErrIndex     = layout.ErrIndex                         // see IndexError
 	ErrBusy      = dataloader.ErrBusy                      // another call uses the trainer
 	// ErrClosed: the trainer was closed, or is nil or a zero Trainer that New did not return.
