@@ -312,9 +312,11 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 		return fm, err
 	}
 	if k.mode != compile.Predict {
-		fm.Keep, err = o.keepNodes(g)
+		if fm.Keep, err = o.keepNodes(g); err != nil {
+			return fm, err
+		}
 	}
-	return fm, err
+	return fm, checkGradients(fm, k.rows)
 }
 
 // update returns the optimizer's part of a training step.
