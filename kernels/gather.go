@@ -26,6 +26,7 @@ var Gather = Register(&Op{
 		}
 		return []Spec{{data.Type, append(Shape{index.Shape[0]}, data.Shape[1:]...)}}, nil
 	},
+	Moves: func(input int) bool { return input == 0 },
 	Ref: func(_ any, in, out []Tensor) {
 		row := in[0].Shape[1:].Elems()
 		clear(out[0].Data)

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	encoding "encoding/binary"
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -80,7 +81,7 @@ type IntegerAttrs struct {
 //
 // Operands are widened to 64 bits, where results wrap around as in Go. y has the low bits of the
 // result: that is arithmetic in type To. The reference computes in float64, which holds integers up to
-// 2^53. There is no gradient.
+// 2^53; Run computes in 64 bits. There is no gradient.
 var Integer = Register(&Op{
 	Name: "integer",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -142,3 +143,45 @@ var Integer = Register(&Op{
 	},
 	Grad: noGrad,
 })
+
+// runInteger runs Integer in 64 bits, from memory.
+func runInteger(c Call, in [][]byte, out []byte) {
+	a := c.Attrs.(IntegerAttrs)
+	x := make([][]int64, 2)
+	st := make([][]int, len(in))
+	for k, o := range c.In {
+		x[k] = integersOf(o.Spec, in[k])
+		st[k] = broadcastStrides(o.Shape, c.Out[0].Shape)
+	}
+	forEachIndex(c.Out[0].Shape, st, func(i int, at []int) {
+		var y int64
+		if len(at) > 1 {
+			y = x[1][at[1]]
+		}
+		v := a.Func.Of(x[0][at[0]], y)
+		switch a.To {
+		case arena.Uint8:
+			out[i] = uint8(v)
+		case arena.Int32:
+			encoding.LittleEndian.PutUint32(out[4*i:], uint32(v))
+		default:
+			encoding.LittleEndian.PutUint64(out[8*i:], uint64(v))
+		}
+	})
+}
+
+// integersOf decodes integers, little-endian.
+func integersOf(s Spec, src []byte) []int64 {
+	x := make([]int64, s.Shape.Elems())
+	for i := range x {
+		switch s.Type {
+		case arena.Uint8:
+			x[i] = int64(src[i])
+		case arena.Int32:
+			x[i] = int64(int32(encoding.LittleEndian.Uint32(src[4*i:])))
+		default:
+			x[i] = int64(encoding.LittleEndian.Uint64(src[8*i:]))
+		}
+	}
+	return x
+}

@@ -71,6 +71,9 @@ type Op struct {
 	// View returns true if output 0 is an alias of input 0, from offset bytes on: no kernel runs.
 	// Nil: never.
 	View func(attrs any, in []Spec) (offset int64, ok bool)
+	// Moves reports whether output 0 has elements of an input, unchanged to the bit, whatever their
+	// type. It has nothing else but zeros. Nil: the op computes.
+	Moves func(input int) bool
 	// Elem is set for elementwise ops of one or two inputs: it computes an element, from x alone (y
 	// is 0) or from x and y. Inputs broadcast as in NumPy. Such ops can be fused into chains.
 	Elem func(attrs any, x, y float64) float64

@@ -35,9 +35,10 @@ var Reshape = Register(&Op{
 		}
 		return []Spec{{in[0].Type, a.Shape}}, nil
 	},
-	View: func(any, []Spec) (int64, bool) { return 0, true },
-	Ref:  func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
-	Cost: noFlops,
+	View:  func(any, []Spec) (int64, bool) { return 0, true },
+	Moves: everyInput,
+	Ref:   func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
+	Cost:  noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := randomShape(r, randomRank(r))
 		to := append(Shape{1}, s...)
@@ -83,6 +84,7 @@ var Transpose = Register(&Op{
 		}
 		return []Spec{{in[0].Type, out}}, nil
 	},
+	Moves: everyInput,
 	Ref: func(attrs any, in, out []Tensor) {
 		own := strides(in[0].Shape)
 		st := make([]int, len(own))
@@ -122,6 +124,7 @@ var Broadcast = Register(&Op{
 		}
 		return []Spec{{in[0].Type, a.Shape}}, nil
 	},
+	Moves: everyInput,
 	Ref: func(_ any, in, out []Tensor) {
 		st := broadcastStrides(in[0].Shape, out[0].Shape)
 		forEachIndex(out[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[i] = in[0].Data[at[0]] })
@@ -170,6 +173,7 @@ var Concat = Register(&Op{
 		}
 		return []Spec{{in[0].Type, s}}, nil
 	},
+	Moves: everyInput,
 	Ref: func(attrs any, in, out []Tensor) {
 		axis := attrs.(ConcatAttrs).Axis
 		st := strides(out[0].Shape)
@@ -225,6 +229,9 @@ func init() {
 		return d
 	}
 }
+
+// everyInput is the Moves of ops that move elements of all inputs.
+func everyInput(int) bool { return true }
 
 // noFlops is the Cost of ops that only move data.
 func noFlops(any, []Spec, []Spec) int64 { return 0 }

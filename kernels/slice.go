@@ -41,7 +41,8 @@ var Slice = Register(&Op{
 		}
 		return []Spec{{in[0].Type, out}}, nil
 	},
-	View: viewSlice,
+	View:  viewSlice,
+	Moves: everyInput,
 	Ref: func(attrs any, in, out []Tensor) {
 		a := attrs.(SliceAttrs)
 		start, st := sliceStrides(in[0].Shape, a.Start, a.Step)
@@ -86,6 +87,7 @@ var Unslice = Register(&Op{
 		}
 		return []Spec{{in[0].Type, a.Shape}}, nil
 	},
+	Moves: everyInput,
 	Ref: func(attrs any, in, out []Tensor) {
 		a := attrs.(UnsliceAttrs)
 		start, st := sliceStrides(a.Shape, a.Start, a.Step)

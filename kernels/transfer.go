@@ -14,11 +14,11 @@ import (
 //	writeback  x [...], y [...] → y, the bytes of x
 var (
 	Prefetch = Register(&Op{
-		Name: "prefetch", Infer: inferPrefetch, Cost: noFlops, Cases: transferCase(1),
+		Name: "prefetch", Infer: inferPrefetch, Moves: everyInput, Cost: noFlops, Cases: transferCase(1),
 		Ref: func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
 	})
 	Writeback = Register(&Op{
-		Name: "writeback", Infer: inferWriteback, Cost: noFlops, Cases: transferCase(2), Updates: []int8{1},
+		Name: "writeback", Infer: inferWriteback, Moves: everyInput, Cost: noFlops, Cases: transferCase(2), Updates: []int8{1},
 		Ref: func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
 	})
 )

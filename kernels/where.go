@@ -31,6 +31,7 @@ var Where = Register(&Op{
 		}
 		return []Spec{{in[1].Type, s}}, nil
 	},
+	Moves: func(input int) bool { return input > 0 },
 	Ref: func(_ any, in, out []Tensor) {
 		var st [][]int
 		for _, x := range in {

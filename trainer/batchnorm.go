@@ -52,8 +52,7 @@ func explainShape(g *gorgonia.ExprGraph, homes *ir.Homes, rows int, err error) e
 	}
 	for _, n := range g.AllNodes() {
 		if n.IsVar() && batchNormInit(g, n) != nil && n.Shape()[0] == rows {
-			return fmt.Errorf("gorgonia.BatchNorm made %q for %d samples: "+
-				"pass a scale and a bias of [1, channels, 1, 1], or use layers.BatchNorm: %w", n.Name(), rows, err)
+			return &normalizerError{n.Name(), rows, err}
 		}
 	}
 	for _, n := range g.AllNodes() {
@@ -67,3 +66,19 @@ func explainShape(g *gorgonia.ExprGraph, homes *ir.Homes, rows int, err error) e
 	}
 	return err
 }
+
+// normalizerError is about a scale or bias that gorgonia.BatchNorm made, with one row for each sample of
+// a batch.
+type normalizerError struct {
+	node string
+	rows int
+	err  error
+}
+
+func (e *normalizerError) Error() string {
+	return fmt.Sprintf("gorgonia.BatchNorm made %q for %d samples: "+
+		"pass a scale and a bias of [1, channels, 1, 1], or use layers.BatchNorm: %v", e.node, e.rows, e.err)
+}
+
+// Unwrap returns the error about programs that disagree.
+func (e *normalizerError) Unwrap() error { return e.err }

@@ -225,10 +225,10 @@ func (d *diagnosis) checkHomes() error {
 	return nil
 }
 
-// chainInputs reads the inputs of a chain, which it may overwrite. For other operations it returns
-// nil.
+// chainInputs reads the inputs of a chain, or of the root of weights, which it may overwrite. For
+// other operations it returns nil.
 func (d *diagnosis) chainInputs(in *ir.Instr) ([][]byte, error) {
-	if in.Op != kernels.Chain {
+	if in.Op != kernels.Chain && (in.Op != kernels.Sqrt || in.Label != ir.WeightRoots) {
 		return nil, nil
 	}
 	data := make([][]byte, len(in.In))
@@ -249,7 +249,13 @@ func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) erro
 	e.Half = kernels.ComputeTypeOf(in.Attrs) == arena.Float16 || p.Values[in.Out[0]].Spec.Type == arena.Float16
 	switch in.Op {
 	case kernels.Chain:
-		return blameStep(p, in, before, e)
+		return d.blameStep(in, before, e)
+	case kernels.Sqrt:
+		if in.Label == ir.WeightRoots {
+			w := make([]float64, p.Values[in.In[0]].Spec.Shape.Elems())
+			kernels.Load(w, p.Values[in.In[0]].Spec.Type, before[0])
+			return d.blameWeight(in, w, e)
+		}
 	case kernels.MatMul: // the output may be a slice of rows of a gradient
 		e.Index += in.Attrs.(kernels.MatMulAttrs).Rows[0] * p.Values[in.Out[0]].Spec.Shape[1]
 	case kernels.CrossEntropy, kernels.CrossEntropyGrad:
@@ -260,7 +266,8 @@ func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) erro
 
 // blameStep finds the first step of a chain whose result is not finite, by computing one more step
 // each time.
-func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) error {
+func (d *diagnosis) blameStep(in *ir.Instr, before [][]byte, e *NonFiniteError) error {
+	p := d.program
 	// The reference computes in float64 what the kernel computed in the chain's type. It is finite
 	// where only the rounding overflowed; then e stays as it is.
 	operands := make([]kernels.Tensor, len(in.In))
@@ -284,7 +291,14 @@ func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) 
 		for i, v := range out.Data {
 			if !finite(v) {
 				e.Op, e.Label, e.Index, e.Value = step.Op.Name, in.Steps[k], i, v
-				return e
+				if e.Label != ir.WeightRoots {
+					return e
+				}
+				if step.A < len(operands) {
+					return d.blameWeight(in, operands[step.A].Data, e)
+				}
+				kernels.Chain.Ref(&kernels.ChainAttrs{Steps: a.Steps[:step.A-len(operands)+1]}, operands, []kernels.Tensor{out})
+				return d.blameWeight(in, out.Data, e)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -151,6 +152,33 @@ func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
 			e.Sample, e.Index = int(d.slot.indices[i/e.labels]), i%e.labels
 		}
 		return e
+	}
+	return e
+}
+
+// blameWeight names the first weight below 0 in w, the operand of the root that in computes; e is about
+// that root. A field is named if w has its elements.
+func (d *diagnosis) blameWeight(in *ir.Instr, w []float64, e *NonFiniteError) error {
+	i := slices.IndexFunc(w, func(x float64) bool { return x < 0 })
+	if i < 0 { // a root that is not finite for another reason
+		return e
+	}
+	e.err, e.Op, e.Label, e.Index, e.Value = ErrWeight, "weight", d.program.Weight, i, w[i]
+	for _, operand := range in.In {
+		f := d.fields.under(d.program, operand)
+		if f == nil || f.sampleElems()*len(d.slot.indices) != len(w) {
+			continue
+		}
+		row := i / f.sampleElems()
+		e.Sample, e.Index = int(d.slot.indices[row]), i%f.sampleElems()
+		x, err := d.readSample(f, row)
+		if err != nil {
+			return err
+		}
+		if f.decoded(x[e.Index]) == w[i] { // else the model computes the weights from the field
+			e.Op, e.Label = "", f.name
+		}
+		break
 	}
 	return e
 }

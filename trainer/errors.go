@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 
+	"gorgonia.org/gorgonia"
+
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -20,6 +23,7 @@ var (
 	ErrData      = layout.ErrData                          // the data do not fit the model
 	ErrNonFinite = kernels.ErrNonFinite                    // see NonFiniteError
 	ErrLabel     = errors.New("label outside the classes") // see NonFiniteError
+	ErrWeight    = errors.New("weight below 0")            // see NonFiniteError
 	ErrIndex     = layout.ErrIndex                         // see IndexError
 	ErrBusy      = dataloader.ErrBusy                      // another call uses the trainer
 	// ErrClosed: the trainer was closed, or is nil or a zero Trainer that New did not return.
@@ -31,6 +35,33 @@ var errNilContext = fmt.Errorf("nil context: %w", ErrOption)
 
 // errClosed is the error of a closed trainer.
 var errClosed = fmt.Errorf("the trainer is %w", ErrClosed)
+
+// GradientError reports a node of a model that is computed from a gradient of gorgonia.Grad or vm.Grad:
+// a trainer differentiates the loss itself, once. A graph whose results are gradients runs in package
+// vm. It wraps ErrModel.
+type GradientError struct {
+	Node  string // name of the node that is computed from a gradient
+	Of    string // name of the node whose gradient it is; empty: not known
+	Batch int    // rows that the graph was built for
+	err   error
+}
+
+func (e *GradientError) Error() string {
+	return fmt.Sprintf("model function, batch %d: %v, or run the graph with package vm if the gradient is a result: %v", e.Batch, e.err, ErrModel)
+}
+
+// Unwrap returns ErrModel.
+func (e *GradientError) Unwrap() error { return ErrModel }
+
+// checkGradients returns a *GradientError if a program of m would read gradients.
+func checkGradients(m frontend.Model, rows int) error {
+	err := frontend.CheckForward(append(gorgonia.Nodes{m.Loss, m.Weight, m.Output, m.Correct}, m.Keep...)...)
+	var e *frontend.GradientError
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &GradientError{Node: e.Node, Of: e.Of, Batch: rows, err: e}
+}
 
 // SumLossError reports a Model.Loss that is a sum over the rows of the batch, where a mean is
 // needed. A mean is needed because the loss of a step is weighted by its number of rows: for a

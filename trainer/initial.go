@@ -88,7 +88,7 @@ func initializers(m Model) (inits map[string]layers.Init, nodes map[string]*gorg
 	if m.Loss == nil {
 		return inits, nodes
 	}
-	// A model need not list parameters that hold a value, and cannot list those that Gorgonia made.
+	// A model need not list frozen values and integers, and those that Gorgonia made: see checkValues.
 	for _, n := range m.Loss.Graph().AllNodes() {
 		if n.IsVar() && nodes[n.Name()] == nil {
 			nodes[n.Name()], inits[n.Name()] = n, batchNormInit(m.Loss.Graph(), n)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -153,6 +154,42 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 		c.addf("correct %q is %v: it must have one element a sample", n.Name(), n.Shape())
 	}
 	return errors.Join(c.errs...)
+}
+
+// UnlistedError lists nodes of a model's graph that have a value but no role. Whether they are to be
+// learned is not known. It wraps ErrModel.
+type UnlistedError struct {
+	Batch int      // rows that the graph was built for
+	Nodes []string // names, sorted by the order in the graph
+}
+
+func (e *UnlistedError) Error() string {
+	return fmt.Sprintf("model function, batch %d: %q have values and are in none of the model's lists: if they are learned, list them in "+
+		"Model.Params; if not, make them with net.Constant of trainer/layers, make them inputs, or name them in Options.Frozen: %v",
+		e.Batch, e.Nodes, ErrModel)
+}
+
+// Unwrap returns ErrModel.
+func (e *UnlistedError) Unwrap() error { return ErrModel }
+
+// checkValues returns an *UnlistedError if nodes of g that could be learned are in none of m's lists.
+// Frozen ones need not be listed, nor those that gorgonia.BatchNorm makes: these are learned.
+func checkValues(g *gorgonia.ExprGraph, m Model, rows int, opt *Options) error {
+	listed := make(map[*gorgonia.Node]bool)
+	for _, p := range slices.Concat(m.Params, m.Statistics) {
+		listed[p.Node] = true
+	}
+	e := &UnlistedError{Batch: rows}
+	for _, n := range g.AllNodes() {
+		float := n.IsVar() && n.Value() != nil && (n.Dtype() == tensor.Float32 || n.Dtype() == tensor.Float64)
+		if float && !listed[n] && !slices.Contains(m.Inputs, n) && !opt.frozen(n.Name()) && batchNormInit(g, n) == nil {
+			e.Nodes = append(e.Nodes, n.Name())
+		}
+	}
+	if e.Nodes == nil {
+		return nil
+	}
+	return e
 }
 
 // inGraph checks that n is nil or belongs to the graph. role is its field of Model.

@@ -20,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
 // smallBut returns small, with what a function makes of its model.
@@ -328,6 +329,62 @@ func TestACallThatAModelFunctionWaitsForEndsWithItsContext(t *testing.T) {
 	within(t, 10*time.Second, "Plan", func() {
 		if _, err := trainer.Plan(t.Context(), model, opt); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A model whose results are computed from gradients is refused by a typed error that names the node and the cure, whatever made the gradient;
+// a gradient that nothing reads is no mistake.
+func TestAGradientInAModelIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for name, grad := range map[string]func(*gorgonia.Node, ...*gorgonia.Node) (gorgonia.Nodes, error){"gorgonia.Grad": gorgonia.Grad, "vm.Grad": vm.Grad} {
+			for _, role := range []string{"loss", "output", "keep", "none"} {
+				model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+					net := layers.New(g)
+					x := net.Input("x", batch, 2)
+					out := net.Square(net.MatMul(x, net.Param("layer/w", layers.Ones{}, 2, 3), "", layers.Transposed{}), "out")
+					loss := net.Mean(out, "loss", layers.Reduce{})
+					if err := net.Err(); err != nil {
+						return trainer.Model{}, err
+					}
+					grads, err := grad(net.Sum(net.Log(net.Exp(x, ""), ""), "energy", layers.Reduce{}), x)
+					if err != nil {
+						return trainer.Model{}, err
+					}
+					m := trainer.Model{Inputs: net.Inputs(), Params: net.Params(), Output: out, Loss: loss}
+					switch role {
+					case "loss":
+						m.Loss = gorgonia.Must(gorgonia.Add(loss, gorgonia.Must(gorgonia.Mean(gorgonia.Must(gorgonia.Square(grads[0]))))))
+					case "output":
+						m.Output = grads[0]
+					case "keep":
+						gorgonia.WithName("kept")(gorgonia.Must(gorgonia.Exp(grads[0])))
+					}
+					return m, nil
+				}
+				ds := columns(t, 2, dataloader.Column("x", []float32{1, 2, 3, 4}, 2))
+				opt := trainer.Options{Device: dev, Batch: 2, Fields: ds.Fields()}
+				if role == "keep" {
+					opt.Keep = []string{"kept"}
+				}
+				tr, err := trainer.New(t.Context(), model, opt)
+				if role == "none" {
+					if err != nil {
+						t.Fatalf("%s: %v", name, err)
+					}
+					fit(t, tr, ds)
+					if err := tr.Close(); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				var e *trainer.GradientError
+				if !errors.As(err, &e) || !errors.Is(err, trainer.ErrModel) || e.Node == "" || !strings.Contains(err.Error(), "write the gradient as a formula") {
+					t.Errorf("%s, %s: got %v, want a GradientError", name, role, err)
+				} else if e.Of != "x" {
+					t.Errorf("%s, %s: got %v, want the gradient of x", name, role, err)
+				}
+			}
 		}
 	})
 }

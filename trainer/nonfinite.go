@@ -9,14 +9,14 @@ import (
 )
 
 // NonFiniteError names the first tensor of a step that was not finite. It wraps ErrNonFinite, or
-// ErrLabel if a label outside the classes is the cause.
+// ErrLabel if a label outside the classes is the cause, or ErrWeight if a weight below 0 is.
 type NonFiniteError struct {
 	Op    string // operation that computed the tensor; "" for data and parameters
 	Label string // name of the tensor: layer and node, or the name of the field or parameter
 	// Index is that of the first bad element: in the sample's field if Op is "" and Sample ≥ 0,
 	// else in the whole tensor. It is -1 if it is not known.
 	Index    int
-	Value    float64 // value of that element: NaN or an infinity
+	Value    float64 // value of that element: NaN or an infinity; the weight, with ErrWeight
 	Decoded  bool    // the stored data are finite: decoding (Scale, Shift) turned Stored into Value
 	Stored   float64 // value of the element as it is stored; set for fields only
 	Samples  int     // number of samples in the step
@@ -55,6 +55,10 @@ func (e *NonFiniteError) cause() string {
 	switch {
 	case e.err == ErrLabel:
 		return fmt.Sprintf("%s has label %d%s, the model has classes 0 to %d", e.labelsOf(), e.BadLabel, e.labelAt(), e.Classes-1)
+	case e.err == ErrWeight && e.Sample < 0:
+		return fmt.Sprintf("weights %q, which the model computes, have %v at element %d", e.Label, e.Value, e.Index)
+	case e.err == ErrWeight && e.Op != "":
+		return fmt.Sprintf("sample %d: weights %q, which the model computes, have %v at element %d", e.Sample, e.Label, e.Value, e.Index)
 	case e.Decoded:
 		return fmt.Sprintf("%s: field %q has %v at element %d, which its scale and shift decode to %v",
 			sampleName(e.Sample, e.row), e.Label, e.Stored, e.Index, e.Value)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -207,7 +208,7 @@ func TestAGradientThatIsNotFiniteStopsTheStep(t *testing.T) {
 
 func TestARateOutOfRangeIsAnErrorBeforeTheUpdate(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
-		for _, rate := range []float64{math.NaN(), 1e-30, 1e300} {
+		for _, rate := range []float64{math.NaN(), -1e-30, 1e300} {
 			ds := numbers(t, 1, 1, 1)
 			tr := made(t, scalar(0), trainer.Options{Device: dev, Batch: 1, Fields: ds.Fields(),
 				Optimizer: optim.SGD{Rate: 1}, Schedule: third(rate)})
@@ -230,4 +231,30 @@ func (r third) Rate(base float64, t int64) float64 {
 		return float64(r)
 	}
 	return base
+}
+
+// A rate that decays to nothing ends in updates that change no bit, and never in an error.
+func TestARateThatDecaysToNothingChangesNothing(t *testing.T) {
+	ds := samples(t, 40, 4, 3)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, o := range optimizers() {
+			for name, schedule := range map[string]optim.Schedule{"step": optim.Step{Every: 1, Factor: 0.01}, "cosine": optim.Cosine{Steps: 10}} {
+				tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: o.Optimizer, Schedule: schedule})
+				fit(t, tr, ds) // 10 updates: the rate is 1e-18 of the first, or nearly 0
+				before := learned(t, tr)
+				for range 2 {
+					fit(t, tr, ds)
+				}
+				if !maps.Equal(learned(t, tr), before) {
+					t.Errorf("%s, %s: parameters change at a rate of 0", o.Name, name)
+				}
+				if n := tr.Stats().Updates; n != 30 {
+					t.Errorf("%s, %s: %d updates, want 30", o.Name, name, n)
+				}
+				if err := tr.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
@@ -140,7 +141,11 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	// From here on a program may not have a home that none of these has: the layout is final.
 	p.homes.Sealed = true
 	for _, k := range p.order {
-		p.scratch = max(p.scratch, p.scratchForOneRow(ctx, k))
+		one, err := p.scratchForOneRow(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		p.scratch = max(p.scratch, one)
 	}
 	return p, errors.Join(p.checkNames(), p.layOut())
 }
@@ -181,18 +186,39 @@ func (p *planned) sizeForEvaluation(ctx context.Context) error {
 // scratchForOneRow returns the scratch of program k at a batch of 1. Every other short batch reuses
 // the places of the full one and needs no more, but a dimension of 1 can make other instructions of
 // the same graph. It returns 0 if the model refuses a single row; then it refuses again when such a
-// batch occurs.
-func (p *planned) scratchForOneRow(ctx context.Context, k programKey) int64 {
-	full := p.programs[k]
-	if k.rows == 1 { // full is that program
-		return full.Plan.Bytes
+// batch occurs. An error is about a value whose shape differs between batches, unless no short batch
+// is trained, or gorgonia.BatchNorm made the value.
+func (p *planned) scratchForOneRow(ctx context.Context, k programKey) (int64, error) {
+	full, rows := p.programs[k], k.rows
+	if rows == 1 { // full is that program
+		return full.Plan.Bytes, nil
+	}
+	refused := func(err error) bool {
+		var made *normalizerError
+		return errors.Is(err, ir.ErrHome) && !errors.As(err, &made) && p.opt.Tail != dataloader.DropTail
+	}
+	if rows > 2 && constantOfRows(full) { // of one row it may have one number, which needs no home
+		k.rows = rows - 1
+		if _, err := p.compile(ctx, k, full); refused(err) {
+			return 0, err
+		}
 	}
 	k.rows = 1
 	one, err := p.compile(ctx, k, full)
-	if err != nil {
-		return 0
+	switch {
+	case refused(err):
+		return 0, err
+	case err != nil:
+		return 0, nil
 	}
-	return one.Plan.Bytes
+	return one.Plan.Bytes, nil
+}
+
+// constantOfRows reports whether a constant of p has a dimension of its batch.
+func constantOfRows(p *ir.Program) bool {
+	return slices.ContainsFunc(p.Constants, func(c ir.Constant) bool {
+		return slices.Contains(p.Values[c.Value].Spec.Shape, p.Batch)
+	})
 }
 
 // compile returns program k. like is the program of the full batch, or nil if k is that.
@@ -279,13 +305,18 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 	for _, stat := range m.Statistics {
 		fm.Statistics[stat.Node] = true
 	}
+	if err := checkValues(g, m, k.rows, o); err != nil {
+		return fm, err
+	}
 	if fm.Inputs, err = p.inputs(m, k); err != nil {
 		return fm, err
 	}
 	if k.mode != compile.Predict {
-		fm.Keep, err = o.keepNodes(g)
+		if fm.Keep, err = o.keepNodes(g); err != nil {
+			return fm, err
+		}
 	}
-	return fm, err
+	return fm, checkGradients(fm, k.rows)
 }
 
 // update returns the optimizer's part of a training step.

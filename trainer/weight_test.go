@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,24 +189,91 @@ func TestBatchesWithoutWeightAreSkippedWhereAllIsFrozen(t *testing.T) {
 	})
 }
 
-// A weight below 0 is an error that says so, also where the sum of weights is not below 0.
-func TestANegativeWeightIsAnError(t *testing.T) {
-	each(t, func(t *testing.T, dev kernels.Device) {
-		for _, w := range [][]float32{{1, -1}, {3, -1}, {0, -1}} {
-			ds := weighing(t, 1, []float32{1, 2}, w)
-			tr := made(t, weighted(1, 1), trainer.Options{Device: dev, Batch: 2, Fields: ds.Fields(), Frozen: []string{"layer/five"}})
-			_, fitted := tr.Fit(t.Context(), ds)
-			_, evaluated := tr.Evaluate(t.Context(), ds)
-			for _, err := range []error{fitted, evaluated} {
-				if !errors.Is(err, trainer.ErrNonFinite) || !strings.Contains(fmt.Sprint(err), "weights, which must be 0 or more") {
-					t.Errorf("weights %v: got %v", w, err)
-				}
-			}
-			if w := wOf(t, tr); w != 1 {
-				t.Errorf("w = %v, want 1, as before", w)
-			}
+// A weight below 0 is an error that names sample, field, place and value, also where the sum of weights is not below 0, whatever the options are.
+func TestANegativeWeightNamesItsSample(t *testing.T) {
+	type place struct{ sample, at int }
+	for _, c := range []struct {
+		positions int
+		bad       []place // the first one is named
+		value     float32
+	}{{1, []place{{0, 0}}, -1}, {1, []place{{6, 0}, {7, 0}}, -1e-30}, {3, []place{{9, 2}}, -5}, {1, []place{{14, 0}}, -0.25}} {
+		x, w := make([]float32, 15*c.positions), make([]float32, 15*c.positions)
+		for i := range x {
+			x[i], w[i] = float32(i%7), float32(i%3)
 		}
-	})
+		good := weighing(t, c.positions, slices.Clone(x), slices.Clone(w))
+		for _, p := range c.bad {
+			w[p.sample*c.positions+p.at] = c.value
+		}
+		bad := weighing(t, c.positions, x, w)
+		first := c.bad[0]
+		each(t, func(t *testing.T, dev kernels.Device) {
+			mixesOf(dev, func(name string, opt trainer.Options) {
+				if len(opt.Recompute.Layers) > 0 {
+					opt.Recompute.Layers = []string{"layer"}
+				}
+				opt.Fields, opt.Resident, opt.Frozen = good.Fields(), []dataloader.Dataset{bad}, []string{"layer/five"}
+				tr := made(t, weighted(1, c.positions), opt)
+				for k, ds := range []dataloader.Dataset{bad, &faulty{Dataset: bad}} {
+					before := wOf(t, tr)
+					_, err := tr.Fit(t.Context(), ds)
+					want := fmt.Sprintf("train epoch %d: step %d: sample %d: field %q has %v at element %d: weight below 0", k, first.sample/4, first.sample, "weight", float64(c.value), first.at)
+					var e *trainer.NonFiniteError
+					if !errors.As(err, &e) || !errors.Is(err, trainer.ErrWeight) || err.Error() != want || e.Sample != first.sample || e.Index != first.at || e.Value != float64(c.value) {
+						t.Errorf("%s, dataset %d: got\n%v\nwant\n%v", name, k, err, want)
+					}
+					if _, err := tr.Evaluate(t.Context(), ds); !errors.Is(err, trainer.ErrWeight) || !strings.Contains(err.Error(), fmt.Sprintf("sample %d: field %q", first.sample, "weight")) {
+						t.Errorf("%s, dataset %d, evaluation: got %v", name, k, err)
+					}
+					if first.sample/4/max(1, opt.Accumulate) == 0 && wOf(t, tr) != before {
+						t.Errorf("%s: w = %v, want %v as before", name, wOf(t, tr), before)
+					}
+				}
+				fit(t, tr, good) // nothing is left of the failures
+				if err := tr.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A weight below 0 that the model computes is named by its node, and its sample where it is computed from a field element by element.
+func TestANegativeWeightThatTheModelComputesIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		weight func(net *layers.Net, x, field *gorgonia.Node) *gorgonia.Node
+		want   string
+	}{
+		{"of a field", func(net *layers.Net, _, field *gorgonia.Node) *gorgonia.Node {
+			return net.Affine(field, "computed", 2, -3)
+		}, `sample 5: weights "computed", which the model computes, have -7 at element 0: weight below 0`},
+		{"of the data", func(net *layers.Net, x, field *gorgonia.Node) *gorgonia.Node {
+			return net.Add(net.Mean(x, "", layers.Reduce{Axes: []int{1}}), field, "computed")
+		}, `weights "computed", which the model computes, have -2 at element 1: weight below 0`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+				net := layers.New(g)
+				x, field := net.Input("x", batch, 4), net.Input("weight", batch)
+				return net.WeightedClassifier(x, smallLogits(net, x), c.weight(net, x, field))
+			}
+			w := []float32{2, 2, 2, 2, 2, -2, 2, 2}
+			ds := columns(t, 8, dataloader.Column("x", make([]float32, 32), 4), dataloader.Column("y", make([]uint8, 8)), dataloader.Column("weight", w))
+			each(t, func(t *testing.T, dev kernels.Device) {
+				for _, batch := range []int{4, 1} {
+					tr := made(t, model, trainer.Options{Device: dev, Batch: batch, Fields: ds.Fields(), Sequential: true})
+					want := c.want
+					if batch == 1 {
+						want = strings.Replace(want, "element 1", "element 0", 1)
+					}
+					if _, err := tr.Fit(t.Context(), ds); !errors.Is(err, trainer.ErrWeight) || !strings.HasSuffix(fmt.Sprint(err), want) {
+						t.Errorf("batch %d: got\n%v\nwant\n%v", batch, err, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 // weightedSmall is unweightedSmall with a weight for each sample.

@@ -32,7 +32,7 @@ func (c *compiler) weigh() {
 	c.weight = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, f.Weight)
 	// The root of a negative weight is NaN. So the loss is NaN where a weight is below 0, and sum
 	// itself elsewhere: adding 0·Σ√w changes no bit of it.
-	c.Label = "root of weights, which must be 0 or more"
+	c.Label, c.Program.Weight = ir.WeightRoots, c.cfg.Weight.Name()
 	roots := c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.Apply(kernels.Sqrt, nil, f.Weight))
 	c.Label = "weighted loss"
 	c.loss = c.Apply(kernels.Add, nil, sum, c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 0}, roots))

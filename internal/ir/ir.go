@@ -50,6 +50,9 @@ type Value struct {
 	Delta int64
 }
 
+// WeightRoots is the label of the instruction whose result is NaN where a weight is below 0.
+const WeightRoots = "root of weights"
+
 // FallbackMark is the mark of instructions that run Gorgonia's own code.
 const FallbackMark = "fallback, allocates"
 
@@ -92,6 +95,7 @@ type Program struct {
 	Trained   []string   // parameters that are updated
 	Variances []string   // running variances that are updated
 	Indices   []Indices  // indices that are checked
+	Weight    string     // name of the node that weighs the losses; empty: none does
 	// Follows are dependencies that operands do not show. Follows[v] = w: the instruction that
 	// makes v runs after the one that makes w. So each slice of a gradient is computed only after
 	// the update has read the slice before it.

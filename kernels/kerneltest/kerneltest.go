@@ -45,6 +45,7 @@ func Test(t *testing.T, open func() (kernels.Device, error)) {
 	t.Run("norms", func(t *testing.T) { Norms(t, open) })
 	t.Run("updates", func(t *testing.T) { Updates(t, open) })
 	t.Run("specials", func(t *testing.T) { testSpecials(t, open) })
+	t.Run("moves", func(t *testing.T) { testMoves(t, open) })
 }
 
 // random returns a generator whose seed is printed when the test fails.

@@ -76,10 +76,10 @@ func ValidateSchedule(s Schedule) error {
 }
 
 // WriteControls fills dst, a controls vector of [Controls] elements, for update t, counted from 1:
-// with the numbers of o, and with the rate of s if s is not nil. The rate must be 0 or in the range
-// of the field Rate of optimizers, 2⁻⁶³ to 2⁶³: float32 takes products with a smaller one for 0, and
-// with a larger one for infinite. Any other rate, and a panic in o or s, is an error that names the
-// update and wraps ErrOption. Without an error it allocates nothing.
+// with the numbers of o, and with the rate of s if s is not nil. A rate that has fallen below
+// 2⁻⁶³ becomes 0, for which float32 takes products with it: parameters no longer change. Any other
+// rate that is not 0 or in the range of the field Rate of optimizers, 2⁻⁶³ to 2⁶³, and a panic in o
+// or s, is an error that names the update and wraps ErrOption. Without an error it allocates nothing.
 func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -89,6 +89,9 @@ func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) 
 	o.Controls(t, dst)
 	if s != nil {
 		dst[0] = s.Rate(dst[0], t)
+	}
+	if dst[0] > 0 && dst[0] < leastNumber {
+		dst[0] = 0
 	}
 	if inRange(dst[0]) {
 		return nil

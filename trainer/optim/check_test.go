@@ -102,8 +102,7 @@ func TestARateThatIsNoneIsAnErrorOfItsUpdate(t *testing.T) {
 			return r
 		}
 	}
-	for _, r := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64,
-		math.SmallestNonzeroFloat64, 1e-19, 1e19, 1e300} {
+	for _, r := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64, 1e19, 1e300} {
 		if err := optim.WriteControls(optim.SGD{}, later(r), 2, dst); err != nil || dst[0] != 0.01 {
 			t.Errorf("update 2 before rate %v: got %v, %v", r, dst[0], err)
 		}
@@ -112,9 +111,14 @@ func TestARateThatIsNoneIsAnErrorOfItsUpdate(t *testing.T) {
 			t.Errorf("rate %v: got %v, want ErrOption, the schedule, the update and the rate", r, err)
 		}
 	}
-	for _, r := range []float64{0, 0x1p-63, 0x1p63} {
-		if err := optim.WriteControls(optim.SGD{}, later(r), 3, dst); err != nil || dst[0] != r {
-			t.Errorf("rate %v: got %v, %v, want it accepted", r, dst[0], err)
+	for r, want := range map[float64]float64{0: 0, 0x1p-63: 0x1p-63, 0x1p63: 0x1p63, math.SmallestNonzeroFloat64: 0, 1e-19: 0, 0x1.fffffp-64: 0} {
+		if err := optim.WriteControls(optim.SGD{}, later(r), 3, dst); err != nil || dst[0] != want {
+			t.Errorf("rate %v: got %v, %v, want %v", r, dst[0], err, want)
+		}
+	}
+	for _, r := range []float64{math.SmallestNonzeroFloat64, 1e-19} {
+		if err := optim.ValidateSchedule(constantly(r)); !errors.Is(err, optim.ErrOption) {
+			t.Errorf("first rate %v: got %v, want ErrOption", r, err)
 		}
 	}
 	if err := optim.WriteControls(optim.SGD{}, ratesOf(panics), 3, dst); !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), "update 3") {

@@ -9,8 +9,9 @@ import (
 // safe for concurrent use; they allocate nothing.
 type Schedule interface {
 	// Rate returns the rate of update t, counted from 1. base is the optimizer's own rate. The
-	// result depends on base and t alone, so that a resumed run continues with the same rates. It is 0,
-	// or 2⁻⁶³ to 2⁶³: any other rate ends the pass with an error before that update.
+	// result depends on base and t alone, so that a resumed run continues with the same rates. It is 0
+	// to 2⁶³, and at update 1 not between 0 and 2⁻⁶³: later, a rate below 2⁻⁶³ counts as 0. Any other
+	// rate ends the pass with an error before that update.
 	Rate(base float64, t int64) float64
 }
 

@@ -53,3 +53,59 @@ func TestSchedulesNeverLeaveTheirBounds(t *testing.T) {
 		}
 	}
 }
+
+// A schedule that decays reaches 0, or its floor, and no update of a long run is an error.
+func TestNoUpdateOfALongRunIsAnError(t *testing.T) {
+	t.Parallel()
+	const updates = 1_000_000_000
+	exponential := func(perUpdate float64) optim.Schedule { return optim.Step{Every: 1, Factor: perUpdate} }
+	for _, c := range []struct {
+		name string
+		s    optim.Schedule
+		end  float64 // fraction of the base rate at the end
+	}{
+		{"step", optim.Step{Every: 1000, Factor: 0.1}, 0},
+		{"step by nearly 1", optim.Step{Every: 100_000, Factor: 0.99}, 0},
+		{"step to 0", optim.Step{Every: 10, Factor: 0}, 0},
+		{"exponential", exponential(0.9999), 0},
+		{"slow exponential", exponential(1 - 1e-8), math.Exp(-10)},
+		{"cosine", optim.Cosine{Steps: updates}, 0},
+		{"cosine of a part", optim.Cosine{Steps: updates / 3}, 0},
+		{"cosine with a floor", optim.Cosine{Steps: updates - 1, Floor: 0x1p-40}, 0x1p-40},
+		{"warmup, then cosine", optim.Warmup{Steps: 1000, Then: optim.Cosine{Steps: updates - 1000}}, 0},
+	} {
+		for _, o := range optim.All() {
+			if err := optim.Check(o.Optimizer, c.s, optim.Clip{}); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			dst := make([]float64, optim.Controls)
+			o.Optimizer.Controls(updates+1, dst) // the rate of Adafactor falls with t
+			base := dst[0]
+			at := func(update int64) float64 {
+				if err := optim.WriteControls(o.Optimizer, c.s, update, dst); err != nil {
+					t.Fatalf("%s, %s: %v", c.name, o.Name, err)
+				}
+				for i, v := range dst {
+					if math.IsNaN(v) || math.IsInf(v, 0) {
+						t.Fatalf("%s, %s: update %d has control %d = %v", c.name, o.Name, update, i, v)
+					}
+				}
+				return dst[0]
+			}
+			for update := int64(1); update <= updates; update += max(1, update/50) {
+				at(update)
+			}
+			last := math.Inf(1)
+			for update := int64(updates - 20_000); update <= updates+1; update++ { // where a cosine passes the smallest rate
+				r := at(update)
+				if r > last || r < 0 || r > 0 && r < 0x1p-63 {
+					t.Fatalf("%s, %s: update %d has rate %v after %v", c.name, o.Name, update, r, last)
+				}
+				last = r
+			}
+			if want := base * c.end; math.Abs(last-want) > 1e-6*want {
+				t.Errorf("%s, %s: the last rate is %v, want %v", c.name, o.Name, last, want)
+			}
+		}
+	}
+}

@@ -1,9 +1,11 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -46,6 +48,28 @@ func (e *IndexError) Error() string {
 
 // Unwrap returns ErrIndex.
 func (e *IndexError) Unwrap() error { return ErrIndex }
+
+// GradientError reports a loss that is computed from gradients: gradients of gradients are not
+// supported. It wraps ErrModel.
+type GradientError struct {
+	Node string // name of the loss
+	err  error
+}
+
+func (e *GradientError) Error() string { return fmt.Sprintf("%v: %v", e.err, ErrModel) }
+
+// Unwrap returns ErrModel.
+func (e *GradientError) Unwrap() error { return ErrModel }
+
+// blameGradient returns a compiler's error about a gradient of a gradient as a *GradientError, and other
+// errors as they are.
+func blameGradient(err error) error {
+	var e *frontend.GradientError
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &GradientError{Node: e.Node, err: e}
+}
 
 // CapacityError reports a plan that needs more memory than there is. It wraps arena.ErrCapacity.
 type CapacityError struct {

@@ -182,3 +182,29 @@ func TestGradReportsWhatItCannotDifferentiate(t *testing.T) {
 		t.Errorf("tape machine: got %v, want an error about vm.Grad", err)
 	}
 }
+
+// A gradient of a gradient is refused by a typed error that names the loss and the cure.
+func TestAGradientOfAGradientIsATypedError(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for name, grad := range map[string]func(*gorgonia.Node, ...*gorgonia.Node) (gorgonia.Nodes, error){"gorgonia.Grad": gorgonia.Grad, "vm.Grad": vm.Grad} {
+			for _, by := range []string{"x", "y"} {
+				d := newBuilder(t, tensor.Float64, 1)
+				x, y := d.param("x", 3), d.param("y", 3)
+				grads, err := grad(d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(d.must(gorgonia.Exp(x)), y)))), x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				norm := d.must(gorgonia.Sum(d.must(gorgonia.Square(grads[0]))))
+				gorgonia.WithName("norm")(norm)
+				if _, err := vm.Grad(norm, map[string]*gorgonia.Node{"x": x, "y": y}[by]); err != nil {
+					t.Fatal(err)
+				}
+				_, err = vm.New(d.g, vm.Options{Device: dev})
+				var e *vm.GradientError
+				if !errors.As(err, &e) || !errors.Is(err, vm.ErrModel) || e.Node != "norm" || !strings.Contains(err.Error(), "write the gradient as a formula") {
+					t.Errorf("%s, by %s: got %v, want a GradientError about norm with its cure", name, by, err)
+				}
+			}
+		}
+	})
+}

@@ -127,7 +127,7 @@ func (m *Machine) open(model frontend.Model) error {
 	homes := new(ir.Homes)
 	p, links, err := compile.CompileMachine(context.Background(), compile.Config{Model: model, Homes: homes, Device: dev, Eval: opt.Eval})
 	if err != nil {
-		return err
+		return blameGradient(err)
 	}
 	if err := m.memory.place(p, homes); err != nil {
 		return err

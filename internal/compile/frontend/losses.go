@@ -230,3 +230,66 @@ func (l *lossTable) second(n *gorgonia.Node) (loss, input *gorgonia.Node, err er
 	}
 	return loss, input, nil
 }
+
+// GradientError is about a gradient that is differentiated again, or read where only a machine computes
+// gradients. It wraps ErrLosses.
+type GradientError struct {
+	Node string // name of the node that is computed from a gradient
+	Of   string // name of the node whose gradient it is; empty: not known
+}
+
+func (e *GradientError) Error() string {
+	of := "gradients"
+	if e.Of != "" {
+		of = fmt.Sprintf("the gradient of %q", e.Of)
+	}
+	return fmt.Sprintf("%q is computed from %s: gradients of gradients are not supported: "+
+		"write the gradient as a formula, with operations of trainer/layers", e.Node, of)
+}
+
+// Unwrap returns ErrLosses.
+func (e *GradientError) Unwrap() error { return ErrLosses }
+
+// CheckForward returns a *GradientError if one of roots is computed from gradients, of gorgonia.Grad or
+// Grad, or is one. Roots may be nil.
+func CheckForward(roots ...*gorgonia.Node) error {
+	seen := make(map[*gorgonia.Node]bool)
+	stack := slices.DeleteFunc(slices.Clone(roots), func(n *gorgonia.Node) bool { return n == nil })
+	for _, n := range stack {
+		if isGradient(n) {
+			return &GradientError{Node: n.Name(), Of: gradientOf(n)}
+		}
+	}
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, x := range children(n) {
+			if isGradient(x) {
+				return &GradientError{Node: n.Name(), Of: gradientOf(x)}
+			}
+			if !seen[x] {
+				seen[x] = true
+				stack = append(stack, x)
+			}
+		}
+	}
+	return nil
+}
+
+// isGradient reports whether n is a gradient, or Gorgonia made it to compute one. An input or a constant
+// can be the gradient of a node and be read as itself.
+func isGradient(n *gorgonia.Node) bool {
+	loss, _ := gradOperands(n)
+	return loss != nil || Computed(n) && isBackward(n)
+}
+
+// gradientOf returns the name of the node whose gradient n is, empty if it is only a part of one.
+func gradientOf(n *gorgonia.Node) string {
+	if _, input := gradOperands(n); input != nil {
+		return input.Name()
+	}
+	for _, x := range n.DerivOf() {
+		return x.Name()
+	}
+	return ""
+}

@@ -2,7 +2,6 @@ package frontend
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"gorgonia.org/gorgonia"
@@ -132,8 +131,7 @@ func (g *Graph) LowerMachine() (*MachineGraph, error) {
 	var forward gorgonia.Nodes
 	for _, w := range nodes.wanted {
 		if fromGrads[w.loss] {
-			return nil, fmt.Errorf("%q is computed from gradients and differentiated: "+
-				"gradients of gradients are not supported: %w", w.loss.Name(), ErrLosses)
+			return nil, &GradientError{Node: w.loss.Name()}
 		}
 		forward = append(forward, w.loss)
 	}
