@@ -12,6 +12,7 @@ type ConvAttrs struct {
 	Pad              [2]int      // zeros on both sides
 	Groups           int         // at least 1, divides C and O
 	Bias             bool        // operand 2 is a bias [O]
+	Norm             bool        // the last operands are mean, scale and shift [O]
 	Act              *Op         // nil, ReLU, LeakyReLU, Sigmoid or Tanh
 	ActAttrs         any         // attributes of Act
 	ComputeType      arena.DType // type that x and w are rounded to, see MatMulAttrs
@@ -19,12 +20,13 @@ type ConvAttrs struct {
 
 // Conv is a 2-D convolution (a cross-correlation: the kernel is not flipped).
 //
-//	x [B, C, H, W], w [O, C/Groups, KH, KW] (, bias [O]) → y [B, O, OH, OW]
+//	x [B, C, H, W], w [O, C/Groups, KH, KW] (, bias [O]) (, mean [O], scale [O], shift [O]) → y [B, O, OH, OW]
 //	OH = (H + 2·Pad - Dilation·(KH-1) - 1)/Stride + 1
 //
-// y = act(Σ x[b, c, oh·Stride - Pad + kh·Dilation, ...]·w[o, c, kh, kw] + bias[o]); o sums over the
-// C/Groups channels of its group. The result has the same bits as Conv, Add and the activation one
-// after another. Devices may use Winograd's algorithm for 3x3 kernels: its errors are those of a
+// z = Σ x[b, c, oh·Stride - Pad + kh·Dilation, ...]·w[o, c, kh, kw] + bias[o] sums over the C/Groups
+// channels of o's group, and y = act((z - mean[o])·scale[o] + shift[o]): shift exactly where z is
+// mean. The result has the same bits as Conv, Add, Sub, Mul, Add and the activation one after
+// another. Devices may use Winograd's algorithm for 3x3 kernels: its errors are those of a
 // few more additions, and an infinity makes its neighbours NaN.
 var Conv = Register(&Op{
 	Name: "conv",
@@ -33,10 +35,7 @@ var Conv = Register(&Op{
 		if err != nil {
 			return nil, err
 		}
-		operands := 2
-		if a.Bias {
-			operands = 3
-		}
+		operands := a.operands()
 		typ, err := productType("conv", in, operands, a.ComputeType)
 		if err != nil {
 			return nil, err
@@ -46,8 +45,10 @@ var Conv = Register(&Op{
 		if err != nil {
 			return nil, err
 		}
-		if a.Bias && !in[2].Shape.Equal(Shape{out[1]}) {
-			return nil, shapeError("conv", "bias %v must be (%d)", in[2].Shape, out[1])
+		for k := 2; k < operands; k++ {
+			if !in[k].Shape.Equal(Shape{out[1]}) {
+				return nil, shapeError("conv", "%s %v must be (%d)", a.name(k), in[k].Shape, out[1])
+			}
 		}
 		y := Spec{typ, out}
 		return []Spec{y}, checkAct("conv", a.Act, a.ActAttrs, y)
@@ -58,19 +59,43 @@ var Conv = Register(&Op{
 	},
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		w, x, k, _ := convCase(r, float)
-		a := ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Bias: r.IntN(2) == 0}
+		a := ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Bias: r.IntN(2) == 0, Norm: r.IntN(3) == 0}
 		a.Act = []*Op{nil, nil, ReLU, LeakyReLU, Sigmoid, Tanh}[r.IntN(6)]
 		if a.Act == LeakyReLU {
 			a.ActAttrs = LeakyReLUAttrs{0.1}
 		}
 		a.ComputeType = w.operands
 		c := Case{Attrs: a, In: w.stored(r, float, x, k), Tolerance: sumTolerance(k[1:].Elems())}
-		if a.Bias {
+		for range a.operands() - 2 {
 			c.In = append(c.In, Spec{float, k[:1]})
 		}
 		return c
 	},
 })
+
+// NormAt returns the index of the mean among the operands of a convolution with Norm.
+func (a ConvAttrs) NormAt() int {
+	if a.Bias {
+		return 3
+	}
+	return 2
+}
+
+// name returns the name of operand k, a vector.
+func (a ConvAttrs) name(k int) string {
+	if k < a.NormAt() {
+		return "bias"
+	}
+	return [...]string{"mean", "scale", "shift"}[k-a.NormAt()]
+}
+
+// operands returns the number of operands.
+func (a ConvAttrs) operands() int {
+	if a.Norm {
+		return a.NormAt() + 3
+	}
+	return a.NormAt()
+}
 
 // ConvGradAttrs are the attributes of ConvGradInput and ConvGradWeight: those of the convolution,
 // and a size that the operands do not determine.
@@ -161,6 +186,10 @@ func init() {
 		if a.Act != nil {
 			dz = a.Act.Grad(g, Node{Op: a.Act, Attrs: a.ActAttrs, In: []Value{None}, Out: n.Out}, dy)[0]
 		}
+		var norm []Value
+		if a.Norm {
+			dz, norm = convNormGrad(g, a, n.In, dz)
+		}
 		k, xs, ws := windowsOf(a), g.Spec(x).Shape, g.Spec(w).Shape
 		d := []Value{
 			g.Apply(ConvGradInput, k.grad(xs[2], xs[3]), w, dz),
@@ -169,7 +198,7 @@ func init() {
 		if a.Bias {
 			d = append(d, g.Apply(Sum, ReduceAttrs{Axes: []int{0, 2, 3}}, dz))
 		}
-		return d
+		return append(d, norm...)
 	}
 	ConvGradInput.Grad = func(g Graph, n Node, ddx []Value) []Value {
 		k := gradWindows(n.Attrs.(ConvGradAttrs))
@@ -191,6 +220,21 @@ func init() {
 	}
 }
 
+// convNormGrad returns the gradients by z and by mean, scale and shift of (z - mean)·scale + shift,
+// where z is computed again by the convolution without Norm.
+func convNormGrad(g Graph, a ConvAttrs, in []Value, dy Value) (dz Value, norm []Value) {
+	at := a.NormAt()
+	channel := func(v Value) Value { // [O] as [O, 1, 1]
+		return g.Apply(Reshape, ReshapeAttrs{Shape: Shape{g.Spec(v).Shape[0], 1, 1}}, v)
+	}
+	sum := func(v Value) Value { return g.Apply(Sum, ReduceAttrs{Axes: []int{0, 2, 3}}, v) }
+	plain := a
+	plain.Norm, plain.Act, plain.ActAttrs = false, nil, nil
+	centred := g.Apply(Sub, nil, g.Apply(Conv, plain, in[:at]...), channel(in[at]))
+	dz = g.Apply(Mul, nil, dy, channel(in[at+1]))
+	return dz, []Value{g.Apply(Neg, nil, sum(dz)), sum(g.Apply(Mul, nil, dy, centred)), sum(dy)}
+}
+
 func refConv(attrs any, in, out []Tensor) {
 	a := attrs.(ConvAttrs)
 	in = roundFactors(a.ComputeType, in)
@@ -200,8 +244,15 @@ func refConv(attrs any, in, out []Tensor) {
 	plane := y.Shape[2] * y.Shape[3]
 	for i, v := range y.Data {
 		v = Round(y.Type, v)
+		o := i / plane % y.Shape[1]
 		if a.Bias {
-			v = Round(y.Type, v+in[2].Data[i/plane%y.Shape[1]])
+			v = Round(y.Type, v+in[2].Data[o])
+		}
+		if a.Norm {
+			n := in[a.NormAt():]
+			v = Round(y.Type, v-n[0].Data[o])
+			v = Round(y.Type, v*n[1].Data[o])
+			v = Round(y.Type, v+n[2].Data[o])
 		}
 		if a.Act != nil {
 			v = a.Act.Elem(a.ActAttrs, v, 0)

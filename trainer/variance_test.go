@@ -1,7 +1,6 @@
 package trainer_test
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -111,22 +110,8 @@ func TestAConstantChannelBecomesBetaExactly(t *testing.T) {
 		ds := columns(t, 8, dataloader.Column("x", x, 3))
 		tr := made(t, model, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 1e-3}})
 		beta := []float32{0.1, -0.7, 3e-5}
-		ps, err := tr.Params()
-		if err != nil {
-			t.Fatal(err)
-		}
-		write := func(name string, v []float32) {
-			at := slices.IndexFunc(ps, func(p trainer.Param) bool { return p.Name == name })
-			b := make([]byte, 4*len(v))
-			for i, e := range v {
-				binary.NativeEndian.PutUint32(b[4*i:], math.Float32bits(e))
-			}
-			if err := ps[at].Write(b); err != nil {
-				t.Fatal(err)
-			}
-		}
-		write("bn/beta", beta)
-		write("bn/gamma", []float32{1.3, 0.7, -2})
+		writeFloats(t, tr, "bn/beta", beta)
+		writeFloats(t, tr, "bn/gamma", []float32{1.3, 0.7, -2})
 		want := 0.0
 		for _, b := range beta {
 			want += float64(b) * float64(b) / 3
@@ -134,9 +119,9 @@ func TestAConstantChannelBecomesBetaExactly(t *testing.T) {
 		if got := fit(t, tr, ds).Loss; math.Abs(got-want) > 1e-6*want {
 			t.Errorf("the loss, the mean square of beta, is %v, want %v", got, want)
 		}
-		write("bn/beta", beta)
-		write("bn/mean", x[:3])
-		write("bn/variance", []float32{0, 0, 0})
+		writeFloats(t, tr, "bn/beta", beta)
+		writeFloats(t, tr, "bn/mean", x[:3])
+		writeFloats(t, tr, "bn/variance", []float32{0, 0, 0})
 		for i, got := range outputs(t, tr, ds) {
 			if got != float64(beta[i%3]) {
 				t.Fatalf("element %d: predicted %v, want %v", i, got, beta[i%3])

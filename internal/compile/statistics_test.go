@@ -116,7 +116,7 @@ func TestEvaluationNormalizesByRunningStatisticsAndLeavesThem(t *testing.T) {
 		t.Error("evaluation changed the running statistics")
 	}
 	for _, in := range m.Instrs {
-		if in.Op == kernels.Conv && !in.Attrs.(kernels.ConvAttrs).Bias {
+		if in.Op == kernels.Conv && !in.Attrs.(kernels.ConvAttrs).Norm {
 			t.Errorf("the convolution does not take over what normalizes it:\n%s", listing(m.Program))
 		}
 	}

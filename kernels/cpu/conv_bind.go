@@ -4,6 +4,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
@@ -35,11 +36,11 @@ func bindConv(b *binding) (func(), error) {
 	if a.Bias {
 		bias = b.bytes(b.In[2])
 	}
-	flags, act := convEpilogue(b.dev.level, b.Out[0].Type, a)
+	flags, act, norm := b.convEpilogue(a)
 	// The choice of algorithm: see conv.go.
 	if v.winograd() {
 		x := v.winoForward(b)
-		x.bias, x.flags, x.act = bias, flags, act
+		x.bias, x.flags, x.act, x.norm = bias, flags, act, norm
 		x.bind(workers, b.work(), v.winoStage())
 		return func() { x.run(pool) }, nil
 	}
@@ -49,7 +50,7 @@ func bindConv(b *binding) (func(), error) {
 	place := resultLayout{plane: plane, image: v.o * plane, whole: true}
 	if v.depthwise() {
 		v.useFloat32()
-		x := &convDepth{kernels: v.kernels, patches: v.patches(), images: v.b, channels: v.c, layout: place, bias: bias, flags: flags, act: act,
+		x := &convDepth{kernels: v.kernels, patches: v.patches(), images: v.b, channels: v.c, layout: place, bias: bias, flags: flags, act: act, norm: norm,
 			src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), stepW: v.taps() * size, dst: b.bytes(b.Out[0])}
 		x.bind(workers, work, v.stageBytes(1))
 		if !v.rounded {
@@ -65,6 +66,7 @@ func bindConv(b *binding) (func(), error) {
 		layout: place, roundPacked: v.packedRounding(0).Across,
 	}
 	x.setEpilogue(bias, flags, act)
+	x.norm = norm
 	x.cut(workers)
 	x.bind(workers, work, v.stageBytes(v.cg))
 	if !v.rounded {
@@ -104,14 +106,21 @@ func (v *convolution) roundedBytes() int {
 	return max(v.o*v.kernels.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
 }
 
-// convEpilogue returns bias and activation as flags, and as a function where the activation has no
-// flag.
-func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
+// convEpilogue returns bias and activation as flags, the activation as a function where it has no
+// flag, and what normalizes between the two.
+func (b *binding) convEpilogue(a kernels.ConvAttrs) (flags int, act func(data []byte), norm convNorm) {
+	l, typ := b.dev.level, b.Out[0].Type
 	if a.Bias {
 		flags = gemm.FlagBias
 	}
+	if a.Norm {
+		in := b.In[a.NormAt():]
+		norm = convNorm{size: int(typ.Size()), mean: b.bytes(in[0]), scale: b.bytes(in[1]), shift: b.bytes(in[2])}
+	}
 	switch {
 	case a.Act == nil:
+	case a.Act == kernels.ReLU && a.Norm:
+		norm.flags = gemm.FlagRelu
 	case a.Act == kernels.ReLU:
 		flags |= gemm.FlagRelu
 	case typ == arena.Float32:
@@ -119,7 +128,24 @@ func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int,
 	default:
 		act = inPlace(elementwise.Unary[float64](l, a.Act, a.ActAttrs))
 	}
-	return flags, act
+	return flags, act, norm
+}
+
+// A convNorm normalizes results of a convolution by channel. It is off without a mean.
+type convNorm struct {
+	mean, scale, shift []byte
+	size, flags        int // bytes of an element; gemm.FlagRelu
+}
+
+// on reports whether there is something to normalize.
+func (n *convNorm) on() bool { return n.mean != nil }
+
+// run normalizes the rows of with, of channels from c on. It uses e, memory of the worker.
+func (n *convNorm) run(k *conv.Kernels, e *conv.Epilogue, c int, with conv.Epilogue) {
+	at := c * n.size
+	*e = with
+	e.Mean, e.Scale, e.Shift, e.Flags = n.mean[at:], n.scale[at:], n.shift[at:], n.flags
+	k.Normalize(e)
 }
 
 // convInputWork returns the workspace of a gradient by the input in bytes: all weights, transposed,

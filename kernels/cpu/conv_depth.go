@@ -35,6 +35,7 @@ type convDepth struct {
 	bias                []byte
 	flags               int
 	act                 func(data []byte)
+	norm                convNorm
 	maxChannels, blocks int // channels of a task, tasks of an image
 	workers             []depthWorker
 }
@@ -109,6 +110,9 @@ func (x *convDepth) do(i, worker int) {
 				w.end.Bias = x.bias[c*size:]
 			}
 			x.packer.Epilogue(&w.end)
+		}
+		if x.norm.on() {
+			x.norm.run(x.packer, &w.end, c, conv.Epilogue{C: t.Dst, Rows: channels, RowC: t.Pitch, N: t.N})
 		}
 		if !x.layout.whole {
 			x.layout.scatter(w.results, x.dst, size, conv.SumBytes, c, channels, q, image*pixels+at, t.N)

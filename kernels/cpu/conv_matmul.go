@@ -52,6 +52,7 @@ type convMatmul struct {
 	layout              resultLayout
 	bias                []byte
 	act                 func(data []byte)
+	norm                convNorm
 	tileFlags, endFlags int // on the last k block
 
 	perImage            int // panels of an image; 0: a panel can have pixels of two images
@@ -254,6 +255,9 @@ func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 			if x.endFlags != 0 {
 				w.end = conv.Epilogue{C: c, Bias: x.bias[r0*size:], Rows: rows, RowC: t.RowC, N: n, Flags: x.endFlags}
 				x.packer.Epilogue(&w.end)
+			}
+			if x.norm.on() {
+				x.norm.run(x.packer, &w.end, r0, conv.Epilogue{C: c, Rows: rows, RowC: t.RowC, N: n})
 			}
 			x.activate(c, t.RowC, rows, n)
 			if !inOrder {

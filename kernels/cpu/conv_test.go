@@ -261,12 +261,14 @@ func FuzzConv(f *testing.F) {
 	f.Add(uint64(3), byte(1), byte(2), byte(3), byte(4), byte(5), byte(3), byte(3), byte(0), byte(1), byte(0), byte(0), byte(0x13))
 	f.Add(uint64(4), byte(1), byte(2), byte(2), byte(17), byte(33), byte(1), byte(4), byte(2), byte(0), byte(2), byte(2), byte(0x20))
 	f.Add(uint64(5), byte(1), byte(2), byte(3), byte(4), byte(5), byte(3), byte(3), byte(0), byte(1), byte(0), byte(0), byte(0x53))
+	f.Add(uint64(6), byte(1), byte(2), byte(2), byte(17), byte(33), byte(1), byte(4), byte(2), byte(0), byte(2), byte(2), byte(0x13))
+	f.Add(uint64(7), byte(2), byte(0), byte(0), byte(17), byte(33), byte(2), byte(2), byte(0), byte(1), byte(0), byte(3), byte(0x09))
 	f.Fuzz(func(t *testing.T, seed uint64, batch, in, out, h, w, kh, kw, stride, pad, dilation, groups, kind byte) {
 		pick := func(b byte, n int) int { return 1 + int(b)%n }
 		g := pick(groups, 4)
 		a := kernels.ConvAttrs{
 			Stride: [2]int{pick(stride, 4), pick(stride/16, 4)}, Pad: [2]int{int(pad) % 4, int(pad) / 16 % 4},
-			Dilation: [2]int{pick(dilation, 3), pick(dilation/16, 3)}, Groups: g, Bias: kind&1 != 0,
+			Dilation: [2]int{pick(dilation, 3), pick(dilation/16, 3)}, Groups: g, Bias: kind&1 != 0, Norm: seed&4 != 0,
 			Act: []*kernels.Op{nil, kernels.ReLU, kernels.Tanh, kernels.Sigmoid}[kind>>1&3],
 		}
 		typ := floats[kind>>3&1]
@@ -285,8 +287,12 @@ func FuzzConv(f *testing.F) {
 			k.Shape = kernels.Shape{31 + pick(out, 9), x.Shape[1], 3, 3}
 		}
 		operands := []kernels.Spec{x, k}
+		vector := kernels.Spec{Type: typ, Shape: k.Shape[:1]}
 		if a.Bias {
-			operands = append(operands, kernels.Spec{Type: typ, Shape: k.Shape[:1]})
+			operands = append(operands, vector)
+		}
+		if a.Norm {
+			operands = append(operands, vector, vector, vector)
 		}
 		y, err := kernels.Conv.Infer(a, operands)
 		if err != nil || kernels.Conv.Cost(a, operands, y) > 4_000_000 {

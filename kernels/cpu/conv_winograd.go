@@ -55,6 +55,7 @@ type winograd struct {
 	bias                         []byte
 	flags                        int
 	act                          func(data []byte)
+	norm                         convNorm
 	panels, sharedPanels, blocks int
 	workers                      []winoWorker
 }
@@ -68,6 +69,7 @@ type winoWorker struct {
 	input    conv.WinogradInput
 	weight   conv.WinogradWeight
 	output   conv.WinogradOutput
+	end      conv.Epilogue
 	w        []byte // converted weights of a row
 	pixels   []byte // packed, of some channels
 	v        []byte // transformed: [panels, places, channels]
@@ -320,8 +322,8 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 		x.setTiles(o, px+lane, n)
 		o.M = m[lane*size:]
 		x.packer.WinogradOutput(o)
-		if x.act != nil {
-			x.activate(o)
+		if x.norm.on() || x.act != nil {
+			x.finish(w, row)
 		}
 	}
 }
@@ -356,16 +358,20 @@ func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
 	}
 }
 
-// activate applies an activation without a flag to the pixels that o has just written.
-func (x *winograd) activate(o *conv.WinogradOutput) {
-	size := x.kernels.Size()
+// finish normalizes the pixels of rows from row on that w has just written, and applies an
+// activation without a flag.
+func (x *winograd) finish(w *winoWorker, row int) {
+	o, size := &w.output, x.kernels.Size()
 	for i, mask := range o.Masks[:2*o.SegCount] {
 		if mask == 0 {
 			continue
 		}
 		from, n := bits.TrailingZeros32(mask), bits.OnesCount32(mask)
 		at := int(o.Segments[i/2]) + i%2*o.Width + from*size
-		for r := range o.Rows {
+		if x.norm.on() {
+			x.norm.run(x.packer, &w.end, row, conv.Epilogue{C: o.Dst[at:], Rows: o.Rows, RowC: o.RowDst, N: n})
+		}
+		for r := 0; x.act != nil && r < o.Rows; r++ {
 			x.act(o.Dst[r*o.RowDst+at:][:n*size])
 		}
 	}

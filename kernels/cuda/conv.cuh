@@ -1,5 +1,5 @@
-// Convolutions and their gradients.  x [B, C, H, W], w [O, C/groups, KH, KW] (, bias [O]) → y [B, O, OH, OW], and back: w, dy → dx and x, dy → dw.
-// y = act(Σ x[b, c, oh·stride - pad + kh·dilation, …]·w[o, c, kh, kw] + bias[o]); o sums over the channels of its group.
+// Convolutions and their gradients.  x [B, C, H, W], w [O, C/groups, KH, KW] (, bias [O]) (, mean, scale, shift [O]) → y [B, O, OH, OW], and back: w, dy → dx and x, dy → dw.
+// y = act((Σ x[b, c, oh·stride - pad + kh·dilation, …]·w[o, c, kh, kw] + bias[o] - mean[o])·scale[o] + shift[o]); o sums over the channels of its group.
 // Reference: kernels/conv.go.
 //
 // Each is a product of implicit matrices (product.cuh), one for each group. Its rows, columns and steps of the sum are:
@@ -146,15 +146,35 @@ template <class Numbers> struct met {
   NARROW
 };
 
+// The epilogue of a convolution: what follows the sum of a channel. Null: none.
+template <class T> struct epilogue {
+  const T *bias, *mean, *scale, *shift;
+  int act;
+  double slope;
+  // at is the epilogue of channels from o on.
+  METHOD epilogue at(int o) const { return {bias ? bias + o : nullptr, mean ? mean + o : nullptr, scale + o, shift + o, act, slope}; }
+  METHOD T apply(int o, T v) const {
+    if (bias) v += bias[o];
+    if (mean) { // in statements of their own, so that each is rounded
+      v -= mean[o];
+      v *= scale[o];
+      v += shift[o];
+    }
+    return activate(act, slope, v);
+  }
+};
+
+#define EPILOGUE(T) const T *bias, const T *mean, const T *scale, const T *shift
+#define AS_EPILOGUE(T) epilogue<T>{bias, mean, scale, shift, act, slope}
+
 // Results in images: a row is a channel, a column a pixel of any image.
 template <class T> struct images {
   T *p;
-  const T *bias; // of the group; null: none
-  int channels, plane, act;
-  double slope;
+  int channels, plane;
+  epilogue<T> end; // of the group
   METHOD void put(int row, int col, T v) const {
     const int image = col / plane;
-    p[((int64)image * channels + row) * plane + (col - image * plane)] = activate(act, slope, bias ? v + bias[row] : v);
+    p[((int64)image * channels + row) * plane + (col - image * plane)] = end.apply(row, v);
   }
 };
 
@@ -174,12 +194,12 @@ DEVICE void tile(const A &a, const B &b, const Target &y, int M, int N, int k0, 
 }
 
 // Grid: tiles, groups.
-template <class Numbers> DEVICE void forward(Numbers x, Numbers w, const float *bias, float *y, bool wide, int act, double slope, const window &v) {
+template <class Numbers> DEVICE void forward(Numbers x, Numbers w, const epilogue<float> &end, float *y, bool wide, const window &v) {
   const int K = v.cg() * v.taps(), plane = v.OH * v.OW;
   for (int g = blockIdx.y; g < v.groups; g += gridDim.y) {
     const weights<Numbers> a = {w + (int64)g * v.og() * K, K, wide};
     const under<Numbers> b = {x + (int64)g * v.cg() * v.H * v.W, v};
-    const images<float> to = {y + (int64)g * v.og() * plane, bias ? bias + g * v.og() : nullptr, v.O, plane, act, slope};
+    const images<float> to = {y + (int64)g * v.og() * plane, v.O, plane, end.at(g * v.og())};
     tile<float, 64, 16, 4>(a, b, to, v.og(), v.B * plane, 0, K);
   }
 }
@@ -189,7 +209,7 @@ template <class Numbers> DEVICE void input(Numbers w, Numbers dy, float *dx, con
   for (int g = blockIdx.y; g < v.groups; g += gridDim.y) {
     const turnedWeights<Numbers> a = {w + (int64)g * v.og() * v.cg() * v.taps(), v.taps(), v.cg()};
     const over<Numbers> b = {dy + (int64)g * v.og() * v.OH * v.OW, v};
-    const images<float> to = {dx + (int64)g * v.cg() * plane, nullptr, v.C, plane, actNone, 0};
+    const images<float> to = {dx + (int64)g * v.cg() * plane, v.C, plane, {nullptr, nullptr, nullptr, nullptr, actNone, 0}};
     tile<float, 64, 16, 4>(a, b, to, v.cg(), v.B * plane, 0, v.og() * v.taps());
   }
 }
@@ -207,7 +227,7 @@ template <class Numbers> DEVICE void weight(Numbers x, Numbers dy, float *dw, fl
     }
 }
 
-template <class T, class Numbers> DEVICE void forwardDirect(Numbers x, Numbers w, const T *bias, T *y, int act, double slope, const window &v) {
+template <class T, class Numbers> DEVICE void forwardDirect(Numbers x, Numbers w, const epilogue<T> &end, T *y, const window &v) {
   const int64 plane = (int64)v.OH * v.OW, size = v.B * v.O * plane;
   for (int64 i = index(); i < size; i += stride()) {
     const int col = i % v.OW, row = i / v.OW % v.OH, o = i / plane % v.O;
@@ -224,7 +244,7 @@ template <class T, class Numbers> DEVICE void forwardDirect(Numbers x, Numbers w
           if (at >= 0 && at < v.W) sum = num::fma(from[((int64)c * v.H + h) * v.W + at], by[(c * v.KH + kh) * v.KW + kw], sum);
         }
       }
-    y[i] = activate(act, slope, bias ? sum + bias[o] : sum);
+    y[i] = end.apply(o, sum);
   }
 }
 

@@ -59,16 +59,20 @@ func bindConv(b *binding) error {
 		bias = b.in(2)
 	}
 	typ, to, rows := b.Out[0].Type, kernels.ComputeTypeOf(t), s.o/s.groups
-	args := b.factors(b.in(0), to != 0)
+	var mean, scale, shift address
+	if at := t.NormAt(); t.Norm {
+		mean, scale, shift = b.in(at), b.in(at+1), b.in(at+2)
+	}
+	args := append(b.factors(b.in(0), to != 0), bias, mean, scale, shift, b.out(0))
 	if typ.Size() == 8 || rows < fewChannels {
 		b.launch(half("conv", to), "conv_forward_direct_"+number(typ, to), strided(b.props, results, productThreads), line(productThreads), 0,
-			s.with(append(args, bias, b.out(0), act, slope)...)...)
+			s.with(append(args, act, slope)...)...)
 		return nil
 	}
 	k := s.c / s.groups * s.kh * s.kw
 	along := wide(b.in(1), b.In[1].Type, 4, k, k*rows, k)
 	b.launch(half("conv", to), "conv_forward_"+number(typ, to), s.grid(b.props, rows, s.batch*s.oh*s.ow, 1), line(productThreads), 0,
-		s.with(append(args, bias, b.out(0), truth(along), act, slope)...)...)
+		s.with(append(args, truth(along), act, slope)...)...)
 	return nil
 }
 

@@ -4,22 +4,22 @@
 
 #define ROUNDED(Format, a, b) rounded<Format>{a, (halves & 1) != 0}, rounded<Format>{b, (halves & 2) != 0}
 
-#define CONV(type, Format)                                                                                                                         \
-  TILED conv_forward_##type(const void *x, const void *w, int halves, const float *bias, float *y, int wide, int act, double slope, WINDOW) {      \
-    forward(ROUNDED(Format, x, w), bias, y, wide != 0, act, slope, AS_WINDOW);                                                                     \
-  }                                                                                                                                                \
-  TILED conv_input_##type(const void *w, const void *dy, int halves, float *dx, WINDOW) { input(ROUNDED(Format, w, dy), dx, AS_WINDOW); }          \
-  TILED conv_weight_##type(const void *x, const void *dy, int halves, float *dw, float *part, int splits, int perSplit, WINDOW) {                  \
-    weight(ROUNDED(Format, x, dy), dw, part, splits, perSplit, AS_WINDOW);                                                                         \
-  }                                                                                                                                                \
-  KERNEL conv_forward_direct_##type(const void *x, const void *w, int halves, const float *bias, float *y, int act, double slope, WINDOW) {        \
-    forwardDirect(ROUNDED(Format, x, w), bias, y, act, slope, AS_WINDOW);                                                                          \
-  }                                                                                                                                                \
-  KERNEL conv_input_direct_##type(const void *w, const void *dy, int halves, float *dx, WINDOW) {                                                  \
-    inputDirect(ROUNDED(Format, w, dy), dx, AS_WINDOW);                                                                                            \
-  }                                                                                                                                                \
-  KERNEL conv_weight_direct_##type(const void *x, const void *dy, int halves, float *dw, WINDOW) {                                                 \
-    weightDirect(ROUNDED(Format, x, dy), dw, AS_WINDOW);                                                                                           \
+#define CONV(type, Format)                                                                                                                  \
+  TILED conv_forward_##type(const void *x, const void *w, int halves, EPILOGUE(float), float *y, int wide, int act, double slope, WINDOW) { \
+    forward(ROUNDED(Format, x, w), AS_EPILOGUE(float), y, wide != 0, AS_WINDOW);                                                            \
+  }                                                                                                                                         \
+  TILED conv_input_##type(const void *w, const void *dy, int halves, float *dx, WINDOW) { input(ROUNDED(Format, w, dy), dx, AS_WINDOW); }   \
+  TILED conv_weight_##type(const void *x, const void *dy, int halves, float *dw, float *part, int splits, int perSplit, WINDOW) {           \
+    weight(ROUNDED(Format, x, dy), dw, part, splits, perSplit, AS_WINDOW);                                                                  \
+  }                                                                                                                                         \
+  KERNEL conv_forward_direct_##type(const void *x, const void *w, int halves, EPILOGUE(float), float *y, int act, double slope, WINDOW) {   \
+    forwardDirect(ROUNDED(Format, x, w), AS_EPILOGUE(float), y, AS_WINDOW);                                                                 \
+  }                                                                                                                                         \
+  KERNEL conv_input_direct_##type(const void *w, const void *dy, int halves, float *dx, WINDOW) {                                           \
+    inputDirect(ROUNDED(Format, w, dy), dx, AS_WINDOW);                                                                                     \
+  }                                                                                                                                         \
+  KERNEL conv_weight_direct_##type(const void *x, const void *dy, int halves, float *dw, WINDOW) {                                          \
+    weightDirect(ROUNDED(Format, x, dy), dw, AS_WINDOW);                                                                                    \
   }
 
 CONV(bf16, bfloat16)

@@ -16,7 +16,7 @@ import (
 //
 //	BatchNormOp x          →  batchNorm with scale 1 and shift 0
 //	γ ⊙ BatchNormOp x + β  →  batchNorm
-//	outside training       →  sub, mul and add, or conv with other weights, by the running statistics
+//	outside training       →  sub, mul and add, by the running statistics
 
 // ErrRows is wrapped by errors about batches that are too small to train with: batch normalization
 // divides by the variance of the batch. A batch of 1 has no usable variance: a vector has none, and
@@ -38,7 +38,7 @@ type runningStats struct {
 func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
 	s runningStats) (kernels.Value, error) {
 	if s.fixed {
-		return r.normalizeByRunning(n, a, x, gamma, beta, s)
+		return r.normalizeByRunning(a, x, gamma, beta, s)
 	}
 	shape := r.Spec(x).Shape
 	if r.Training && !r.Machine && len(shape) > 1 && shape[0] == 1 {
@@ -66,9 +66,10 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 }
 
 // normalizeByRunning computes y = (x - mean)·scale + β by the running statistics: not x·scale +
-// shift, whose terms cancel where x is far from 0. So y is β exactly where x is the mean. Where
-// scaleIntoConv applies, the convolution has other weights and another bias instead.
-func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
+// shift, whose terms cancel where x is far from 0. So y is β exactly where x is the mean. For the
+// same reason scale and shift do not become part of the weights of a convolution before it: the
+// three operations become its epilogue.
+func (r *reader) normalizeByRunning(a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
 	s runningStats) (kernels.Value, error) {
 	shape, mean, variance := r.Spec(x).Shape, r.Spec(s.mean), r.Spec(s.variance)
 	if len(shape) < 2 || !mean.Shape.Equal(shape[1:2]) || !variance.Shape.Equal(shape[1:2]) {
@@ -82,47 +83,17 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 	// scale = γ / √(variance + ε)
 	deviation := r.Apply(kernels.Sqrt, nil, r.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 1, Shift: a.Eps}, s.variance))
 	scale := r.Apply(kernels.Div, nil, gamma, deviation)
-	y, ok := r.scaleIntoConv(n, x, s.mean, scale, beta)
-	if !ok {
-		channel := func(v kernels.Value) kernels.Value { // [C] as [C, 1, ...], which broadcasts to x
-			per := slices.Repeat(kernels.Shape{1}, len(shape)-1)
-			per[0] = r.Spec(v).Shape[0]
-			return r.reshape(v, per)
-		}
-		centred := r.Apply(kernels.Sub, nil, x, channel(s.mean))
-		y = r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, centred, channel(scale)), channel(beta))
+	channel := func(v kernels.Value) kernels.Value { // [C] as [C, 1, ...], which broadcasts to x
+		per := slices.Repeat(kernels.Shape{1}, len(shape)-1)
+		per[0] = r.Spec(v).Shape[0]
+		return r.reshape(v, per)
 	}
+	centred := r.Apply(kernels.Sub, nil, x, channel(s.mean))
+	y := r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, centred, channel(scale)), channel(beta))
 	if a.ReLU {
 		y = r.Apply(kernels.ReLU, nil, y)
 	}
 	return y, nil
-}
-
-// scaleIntoConv returns (x - mean)·scale + β, by channel, as a convolution with other weights and
-// another bias, and false unless the program does not train and x is a convolution without an
-// activation that only n reads. Normalization then costs nothing. It adds an error: scale times one
-// rounding of the mean. That is no more than scale times the bound on the rounding of the
-// convolution's own sums.
-func (r *reader) scaleIntoConv(n *gorgonia.Node, x, mean, scale, beta kernels.Value) (kernels.Value, bool) {
-	conv := r.Maker(x)
-	if r.Training || conv == nil || conv.Op != kernels.Conv || r.useCount(children(n)[0]) != 1 {
-		return kernels.None, false
-	}
-	a := conv.Attrs.(kernels.ConvAttrs)
-	if a.Act != nil {
-		return kernels.None, false
-	}
-	// (x∗w + b - mean)·scale + β = x∗(w·scale) + (b - mean)·scale + β
-	in := conv.In // conv is valid until the next Apply
-	var shift kernels.Value
-	if a.Bias {
-		shift = r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, r.Apply(kernels.Sub, nil, in[2], mean), scale), beta)
-	} else {
-		shift = r.Apply(kernels.Sub, nil, beta, r.Apply(kernels.Mul, nil, mean, scale))
-	}
-	a.Bias = true
-	w := r.Apply(kernels.Mul, nil, in[1], r.reshape(scale, kernels.Shape{r.Spec(scale).Shape[0], 1, 1, 1}))
-	return r.Apply(kernels.Conv, a, in[0], w, shift), true
 }
 
 // useCount returns the number of nodes and results that read the elements of n. Reads of its sizes

@@ -154,6 +154,16 @@ func dense(b *irtest.Builder, bias ...int) kernels.Value {
 	return b.Op("act", kernels.Tanh, nil, b.Op("sum", kernels.Add, nil, product, b.X(bias...)))
 }
 
+// normalizedConv is (y - mean)·scale + shift of a convolution y with a bias, with a scale of that shape.
+func normalizedConv(b *irtest.Builder, scale ...int) kernels.Value {
+	a := kernels.ConvAttrs{Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1}
+	y := b.Op("conv", kernels.Conv, a, b.X(1, 2, 4, 4), b.X(3, 2, 3, 3))
+	y = b.Op("biased", kernels.Add, nil, y, b.X(3, 1, 1))
+	y = b.Op("centred", kernels.Sub, nil, y, b.X(3, 1, 1))
+	y = b.Op("scaled", kernels.Mul, nil, b.X(scale...), y)
+	return b.Op("shifted", kernels.Add, nil, y, b.X(1, 3, 1, 1))
+}
+
 var fuseExamples = []irtest.Example{
 	{Name: "a bias and an activation", Build: func(b *irtest.Builder) { b.Need(dense(b, 5)) }},
 	{Name: "a bias of one row", Build: func(b *irtest.Builder) { b.Need(dense(b, 1, 5)) }},
@@ -162,6 +172,14 @@ var fuseExamples = []irtest.Example{
 		a := kernels.ConvAttrs{Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1}
 		y := b.Op("conv", kernels.Conv, a, b.X(1, 2, 4, 4), b.X(3, 2, 3, 3))
 		b.Need(b.Op("relu", kernels.ReLU, nil, b.Op("sum", kernels.Add, nil, y, b.X(1, 3, 1, 1))))
+	}},
+	{Name: "a convolution's normalization", Build: func(b *irtest.Builder) {
+		b.Need(b.Op("relu", kernels.ReLU, nil, normalizedConv(b, 3, 1, 1)))
+	}},
+	{Name: "one number for all channels normalizes none", Build: func(b *irtest.Builder) { b.Need(normalizedConv(b, 1)) }},
+	{Name: "a normalization that something else reads", Build: func(b *irtest.Builder) {
+		y := normalizedConv(b, 3, 1, 1)
+		b.Need(y, b.Op("relu", kernels.ReLU, nil, y))
 	}},
 	{Name: "a product that something else reads", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5))

@@ -49,11 +49,7 @@ func ways(e elem, value VecPhysical, suffix string, row func(bias, relu bool)) {
 // wideEnd ends rows by AVX-512.
 func (e elem) wideEnd() {
 	beginEnd("wideEndRows" + e.name)
-	MOVQ(I32(-1), temp)
-	BZHIQ(tap, temp, temp)
-	KMOVW(temp.As32(), K1)
-	SHRQ(Imm(uint64(64/e.size)), temp)
-	KMOVW(temp.As32(), K2)
+	e.wideEdge()
 	VPXORD(Z3, Z3, Z3)
 	ways(e, Z2, "", func(bias, relu bool) {
 		for v, k := range []Register{K1, K2} {
@@ -103,6 +99,21 @@ func (e elem) end(table Mem) {
 	}
 	emit("", false)
 	Label("edge")
+	e.edge(table)
+	emit("_edge", true)
+}
+
+// wideEdge makes K1 and K2 the masks of the columns of two vectors.
+func (e elem) wideEdge() {
+	MOVQ(I32(-1), temp)
+	BZHIQ(tap, temp, temp)
+	KMOVW(temp.As32(), K1)
+	SHRQ(Imm(uint64(64/e.size)), temp)
+	KMOVW(temp.As32(), K2)
+}
+
+// edge makes Y4 and Y5 the masks of the columns of two vectors.
+func (e elem) edge(table Mem) {
 	MOVQ(tap, X1)
 	if e.size == 4 {
 		VPBROADCASTD(X1, Y1)
@@ -113,7 +124,6 @@ func (e elem) end(table Mem) {
 		VPCMPGTQ(table, Y1, Y4)
 		VPCMPGTQ(table.Offset(32), Y1, Y5)
 	}
-	emit("_edge", true)
 }
 
 // laneTable holds i in lane i of two vectors.

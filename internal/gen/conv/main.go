@@ -41,6 +41,9 @@ const (
 	offRowC  = 56
 	endN     = 64
 	offFlags = 72
+	offMean  = 80
+	offScale = 104
+	offShift = 128
 )
 
 // Flags in cpu.tile, which endings share.
@@ -92,6 +95,8 @@ func main() {
 		}
 		e.wideEnd()
 		e.end(lanes)
+		e.wideNorm()
+		e.norm(lanes)
 		e.wideInput()
 		e.wideWeight()
 		e.wideOutput()

@@ -24,6 +24,8 @@ import (
 type Kernels struct {
 	Lanes    int // pixels of a vector, at most MaxLanes
 	Epilogue func(e *Epilogue)
+	// Normalize subtracts a mean from each row of a result, multiplies by a scale and adds a shift.
+	Normalize func(e *Epilogue)
 
 	// By kind of load. Nil: the Go twin.
 	patches       [loadKinds]func(t *Patch)
@@ -84,6 +86,6 @@ func portable(s *gemm.Kernels) *Kernels {
 
 // portableOf is portable for one type.
 func portableOf[T asm.Float](s *gemm.Kernels) *Kernels {
-	return &Kernels{Lanes: min(s.Cols, MaxLanes), Epilogue: goEpilogue[T],
+	return &Kernels{Lanes: min(s.Cols, MaxLanes), Epilogue: goEpilogue[T], Normalize: goNormalize[T],
 		WinogradInput: goWinoInput[T], WinogradWeight: goWinoWeight[T], WinogradOutput: goWinoOutput[T]}
 }

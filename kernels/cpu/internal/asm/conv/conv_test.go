@@ -12,7 +12,8 @@ func TestFieldsLieWhereTheAssemblyReadsThem(t *testing.T) {
 	for name, c := range map[string]struct{ got, want fields }{ // internal/gen/conv
 		"Patch": {asmtest.Offsets[conv.Patch](), fields{"Dst": 0, "Src": 24, "Taps": 48, "Masks": 72, "Segments": 96, "Lanes": 120,
 			"TapCount": 144, "SegCount": 152, "Channels": 160, "Plane": 168, "Pitch": 176}},
-		"Epilogue":       {asmtest.Offsets[conv.Epilogue](), fields{"C": 0, "Bias": 24, "Rows": 48, "RowC": 56, "N": 64, "Flags": 72}},
+		"Epilogue": {asmtest.Offsets[conv.Epilogue](), fields{"C": 0, "Bias": 24, "Rows": 48, "RowC": 56, "N": 64, "Flags": 72,
+			"Mean": 80, "Scale": 104, "Shift": 128}},
 		"Depthwise":      {asmtest.Offsets[conv.Depthwise](), fields{"Patch": 0, "W": 192, "StepW": 216, "N": 224}},
 		"WinogradInput":  {asmtest.Offsets[conv.WinogradInput](), fields{"Src": 0, "Dst": 24, "Plane": 48, "Channels": 56}},
 		"WinogradWeight": {asmtest.Offsets[conv.WinogradWeight](), fields{"Src": 0, "Taps": 24, "Lanes": 48, "Dst": 72, "Plane": 96, "N": 104}},

@@ -89,6 +89,16 @@ func wideEndRows32(e *Epilogue)
 //go:noescape
 func endRows32(e *Epilogue)
 
+// wideNormRows32 normalizes rows of at most two vectors.
+//
+//go:noescape
+func wideNormRows32(e *Epilogue)
+
+// normRows32 normalizes rows of at most two vectors.
+//
+//go:noescape
+func normRows32(e *Epilogue)
+
 // wideWinoInput32 transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel.
 //
 //go:noescape
@@ -203,6 +213,16 @@ func wideEndRows64(e *Epilogue)
 //
 //go:noescape
 func endRows64(e *Epilogue)
+
+// wideNormRows64 normalizes rows of at most two vectors.
+//
+//go:noescape
+func wideNormRows64(e *Epilogue)
+
+// normRows64 normalizes rows of at most two vectors.
+//
+//go:noescape
+func normRows64(e *Epilogue)
 
 // wideWinoInput64 transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel.
 //

@@ -2203,6 +2203,197 @@ relu_edge:
 	VZEROUPPER
 	RET
 
+// func wideNormRows32(e *uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideNormRows32(SB), NOSPLIT, $0-8
+	MOVQ   e+0(FP), DI
+	MOVQ   (DI), AX
+	MOVQ   80(DI), BX
+	MOVQ   104(DI), CX
+	MOVQ   128(DI), DX
+	MOVQ   48(DI), SI
+	MOVQ   56(DI), R8
+	MOVQ   64(DI), R12
+	MOVQ   72(DI), R13
+	MOVQ   $-1, R14
+	BZHIQ  R12, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	VPXORD Z3, Z3, Z3
+	TESTQ  $0x00000004, R13
+	JNE    relu
+
+norm:
+	VBROADCASTSS (BX), Z4
+	ADDQ         $0x04, BX
+	VBROADCASTSS (CX), Z5
+	ADDQ         $0x04, CX
+	VBROADCASTSS (DX), Z6
+	ADDQ         $0x04, DX
+	VMOVUPS.Z    (AX), K1, Z0
+	VSUBPS       Z4, Z0, Z0
+	VMULPS       Z5, Z0, Z0
+	VADDPS       Z6, Z0, Z0
+	VMOVUPS      Z0, K1, (AX)
+	VMOVUPS.Z    64(AX), K2, Z1
+	VSUBPS       Z4, Z1, Z1
+	VMULPS       Z5, Z1, Z1
+	VADDPS       Z6, Z1, Z1
+	VMOVUPS      Z1, K2, 64(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          norm
+	VZEROUPPER
+	RET
+
+relu:
+	VBROADCASTSS (BX), Z4
+	ADDQ         $0x04, BX
+	VBROADCASTSS (CX), Z5
+	ADDQ         $0x04, CX
+	VBROADCASTSS (DX), Z6
+	ADDQ         $0x04, DX
+	VMOVUPS.Z    (AX), K1, Z0
+	VSUBPS       Z4, Z0, Z0
+	VMULPS       Z5, Z0, Z0
+	VADDPS       Z6, Z0, Z0
+	VMAXPS       Z0, Z3, Z0
+	VMOVUPS      Z0, K1, (AX)
+	VMOVUPS.Z    64(AX), K2, Z1
+	VSUBPS       Z4, Z1, Z1
+	VMULPS       Z5, Z1, Z1
+	VADDPS       Z6, Z1, Z1
+	VMAXPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K2, 64(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          relu
+	VZEROUPPER
+	RET
+
+// func normRows32(e *uint16)
+// Requires: AVX, AVX2, SSE2
+TEXT ·normRows32(SB), NOSPLIT, $0-8
+	MOVQ   e+0(FP), DI
+	MOVQ   (DI), AX
+	MOVQ   80(DI), BX
+	MOVQ   104(DI), CX
+	MOVQ   128(DI), DX
+	MOVQ   48(DI), SI
+	MOVQ   56(DI), R8
+	MOVQ   64(DI), R12
+	MOVQ   72(DI), R13
+	VXORPS Y3, Y3, Y3
+	CMPQ   R12, $0x10
+	JNE    edge
+	TESTQ  $0x00000004, R13
+	JNE    relu
+
+norm:
+	VBROADCASTSS (BX), Y6
+	ADDQ         $0x04, BX
+	VBROADCASTSS (CX), Y7
+	ADDQ         $0x04, CX
+	VBROADCASTSS (DX), Y8
+	ADDQ         $0x04, DX
+	VMOVUPS      (AX), Y0
+	VSUBPS       Y6, Y0, Y0
+	VMULPS       Y7, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(AX), Y1
+	VSUBPS       Y6, Y1, Y1
+	VMULPS       Y7, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          norm
+	VZEROUPPER
+	RET
+
+relu:
+	VBROADCASTSS (BX), Y6
+	ADDQ         $0x04, BX
+	VBROADCASTSS (CX), Y7
+	ADDQ         $0x04, CX
+	VBROADCASTSS (DX), Y8
+	ADDQ         $0x04, DX
+	VMOVUPS      (AX), Y0
+	VSUBPS       Y6, Y0, Y0
+	VMULPS       Y7, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(AX), Y1
+	VSUBPS       Y6, Y1, Y1
+	VMULPS       Y7, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          relu
+	VZEROUPPER
+	RET
+
+edge:
+	MOVQ         R12, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lanes32<>+0(SB), Y1, Y4
+	VPCMPGTD     lanes32<>+32(SB), Y1, Y5
+	TESTQ        $0x00000004, R13
+	JNE          relu_edge
+
+norm_edge:
+	VBROADCASTSS (BX), Y6
+	ADDQ         $0x04, BX
+	VBROADCASTSS (CX), Y7
+	ADDQ         $0x04, CX
+	VBROADCASTSS (DX), Y8
+	ADDQ         $0x04, DX
+	VMASKMOVPS   (AX), Y4, Y0
+	VSUBPS       Y6, Y0, Y0
+	VMULPS       Y7, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VMASKMOVPS   Y0, Y4, (AX)
+	VMASKMOVPS   32(AX), Y5, Y1
+	VSUBPS       Y6, Y1, Y1
+	VMULPS       Y7, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VMASKMOVPS   Y1, Y5, 32(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          norm_edge
+	VZEROUPPER
+	RET
+
+relu_edge:
+	VBROADCASTSS (BX), Y6
+	ADDQ         $0x04, BX
+	VBROADCASTSS (CX), Y7
+	ADDQ         $0x04, CX
+	VBROADCASTSS (DX), Y8
+	ADDQ         $0x04, DX
+	VMASKMOVPS   (AX), Y4, Y0
+	VSUBPS       Y6, Y0, Y0
+	VMULPS       Y7, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VMAXPS       Y0, Y3, Y0
+	VMASKMOVPS   Y0, Y4, (AX)
+	VMASKMOVPS   32(AX), Y5, Y1
+	VSUBPS       Y6, Y1, Y1
+	VMULPS       Y7, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VMAXPS       Y1, Y3, Y1
+	VMASKMOVPS   Y1, Y5, 32(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          relu_edge
+	VZEROUPPER
+	RET
+
 // func wideWinoInput32(w *int8)
 // Requires: AVX, AVX512F, SSE
 TEXT ·wideWinoInput32(SB), NOSPLIT, $8-8
@@ -5345,6 +5536,197 @@ relu_edge:
 	DECQ       SI
 	JNE        relu_edge
 	LDMXCSR    (SP)
+	VZEROUPPER
+	RET
+
+// func wideNormRows64(e *uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideNormRows64(SB), NOSPLIT, $0-8
+	MOVQ   e+0(FP), DI
+	MOVQ   (DI), AX
+	MOVQ   80(DI), BX
+	MOVQ   104(DI), CX
+	MOVQ   128(DI), DX
+	MOVQ   48(DI), SI
+	MOVQ   56(DI), R8
+	MOVQ   64(DI), R12
+	MOVQ   72(DI), R13
+	MOVQ   $-1, R14
+	BZHIQ  R12, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x08, R14
+	KMOVW  R14, K2
+	VPXORD Z3, Z3, Z3
+	TESTQ  $0x00000004, R13
+	JNE    relu
+
+norm:
+	VBROADCASTSD (BX), Z4
+	ADDQ         $0x08, BX
+	VBROADCASTSD (CX), Z5
+	ADDQ         $0x08, CX
+	VBROADCASTSD (DX), Z6
+	ADDQ         $0x08, DX
+	VMOVUPD.Z    (AX), K1, Z0
+	VSUBPD       Z4, Z0, Z0
+	VMULPD       Z5, Z0, Z0
+	VADDPD       Z6, Z0, Z0
+	VMOVUPD      Z0, K1, (AX)
+	VMOVUPD.Z    64(AX), K2, Z1
+	VSUBPD       Z4, Z1, Z1
+	VMULPD       Z5, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMOVUPD      Z1, K2, 64(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          norm
+	VZEROUPPER
+	RET
+
+relu:
+	VBROADCASTSD (BX), Z4
+	ADDQ         $0x08, BX
+	VBROADCASTSD (CX), Z5
+	ADDQ         $0x08, CX
+	VBROADCASTSD (DX), Z6
+	ADDQ         $0x08, DX
+	VMOVUPD.Z    (AX), K1, Z0
+	VSUBPD       Z4, Z0, Z0
+	VMULPD       Z5, Z0, Z0
+	VADDPD       Z6, Z0, Z0
+	VMAXPD       Z0, Z3, Z0
+	VMOVUPD      Z0, K1, (AX)
+	VMOVUPD.Z    64(AX), K2, Z1
+	VSUBPD       Z4, Z1, Z1
+	VMULPD       Z5, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMAXPD       Z1, Z3, Z1
+	VMOVUPD      Z1, K2, 64(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          relu
+	VZEROUPPER
+	RET
+
+// func normRows64(e *uint16)
+// Requires: AVX, AVX2, SSE2
+TEXT ·normRows64(SB), NOSPLIT, $0-8
+	MOVQ   e+0(FP), DI
+	MOVQ   (DI), AX
+	MOVQ   80(DI), BX
+	MOVQ   104(DI), CX
+	MOVQ   128(DI), DX
+	MOVQ   48(DI), SI
+	MOVQ   56(DI), R8
+	MOVQ   64(DI), R12
+	MOVQ   72(DI), R13
+	VXORPS Y3, Y3, Y3
+	CMPQ   R12, $0x08
+	JNE    edge
+	TESTQ  $0x00000004, R13
+	JNE    relu
+
+norm:
+	VBROADCASTSD (BX), Y6
+	ADDQ         $0x08, BX
+	VBROADCASTSD (CX), Y7
+	ADDQ         $0x08, CX
+	VBROADCASTSD (DX), Y8
+	ADDQ         $0x08, DX
+	VMOVUPD      (AX), Y0
+	VSUBPD       Y6, Y0, Y0
+	VMULPD       Y7, Y0, Y0
+	VADDPD       Y8, Y0, Y0
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      32(AX), Y1
+	VSUBPD       Y6, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VMOVUPD      Y1, 32(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          norm
+	VZEROUPPER
+	RET
+
+relu:
+	VBROADCASTSD (BX), Y6
+	ADDQ         $0x08, BX
+	VBROADCASTSD (CX), Y7
+	ADDQ         $0x08, CX
+	VBROADCASTSD (DX), Y8
+	ADDQ         $0x08, DX
+	VMOVUPD      (AX), Y0
+	VSUBPD       Y6, Y0, Y0
+	VMULPD       Y7, Y0, Y0
+	VADDPD       Y8, Y0, Y0
+	VMAXPD       Y0, Y3, Y0
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      32(AX), Y1
+	VSUBPD       Y6, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VMAXPD       Y1, Y3, Y1
+	VMOVUPD      Y1, 32(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          relu
+	VZEROUPPER
+	RET
+
+edge:
+	MOVQ         R12, X1
+	VPBROADCASTQ X1, Y1
+	VPCMPGTQ     lanes64<>+0(SB), Y1, Y4
+	VPCMPGTQ     lanes64<>+32(SB), Y1, Y5
+	TESTQ        $0x00000004, R13
+	JNE          relu_edge
+
+norm_edge:
+	VBROADCASTSD (BX), Y6
+	ADDQ         $0x08, BX
+	VBROADCASTSD (CX), Y7
+	ADDQ         $0x08, CX
+	VBROADCASTSD (DX), Y8
+	ADDQ         $0x08, DX
+	VMASKMOVPD   (AX), Y4, Y0
+	VSUBPD       Y6, Y0, Y0
+	VMULPD       Y7, Y0, Y0
+	VADDPD       Y8, Y0, Y0
+	VMASKMOVPD   Y0, Y4, (AX)
+	VMASKMOVPD   32(AX), Y5, Y1
+	VSUBPD       Y6, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VMASKMOVPD   Y1, Y5, 32(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          norm_edge
+	VZEROUPPER
+	RET
+
+relu_edge:
+	VBROADCASTSD (BX), Y6
+	ADDQ         $0x08, BX
+	VBROADCASTSD (CX), Y7
+	ADDQ         $0x08, CX
+	VBROADCASTSD (DX), Y8
+	ADDQ         $0x08, DX
+	VMASKMOVPD   (AX), Y4, Y0
+	VSUBPD       Y6, Y0, Y0
+	VMULPD       Y7, Y0, Y0
+	VADDPD       Y8, Y0, Y0
+	VMAXPD       Y0, Y3, Y0
+	VMASKMOVPD   Y0, Y4, (AX)
+	VMASKMOVPD   32(AX), Y5, Y1
+	VSUBPD       Y6, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VMAXPD       Y1, Y3, Y1
+	VMASKMOVPD   Y1, Y5, 32(AX)
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          relu_edge
 	VZEROUPPER
 	RET
 
