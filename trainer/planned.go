@@ -271,7 +271,7 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 	fm = frontend.Model{
 		Graph: g, Batch: k.rows, Loss: m.Loss, Weight: m.Weight, Output: m.Output, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
-		Frozen: o.frozen, Seed: o.Seed,
+		Frozen: o.frozen(m), Seed: o.Seed,
 	}
 	for _, param := range m.Params {
 		fm.Params[param.Node] = true

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"slices"
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/compile/passes"
@@ -148,11 +147,11 @@ func (w Window) Updates() bool { return w == Alone || w == Last }
 type Offload struct {
 	State      bool     // of the optimizer
 	Parameters bool     // of all layers, those of two dimensions or more
-	Layers     []string // layers whose parameters of two dimensions or more are offloaded
+	Layers     []string // layers and scopes whose parameters of two dimensions or more are offloaded
 }
 
 // Offloads reports whether a parameter is offloaded. Vectors are not: their transfers would take
 // longer to begin than to run.
 func (o *Offload) Offloads(name string, spec kernels.Spec) bool {
-	return len(spec.Shape) > 1 && (o.Parameters || slices.Contains(o.Layers, ir.OwnerOf(name)))
+	return len(spec.Shape) > 1 && (o.Parameters || ir.Selects(o.Layers, ir.OwnerOf(name)))
 }

@@ -48,6 +48,8 @@ type Param struct {
 	Node *gorgonia.Node
 	// Init computes the initial values. Nil: they are copied from the value bound to Node.
 	Init Init
+	// Frozen excludes the parameter from training, as Options.Frozen of a trainer does.
+	Frozen bool
 }
 
 // Classifier adds the field y [B], class indices, and the softmax cross entropy as the loss, and
@@ -263,9 +265,9 @@ func (n *Net) model(x, out, loss, correct *gorgonia.Node) (Model, error) {
 		n.fail(err)
 		return Model{}, err
 	}
-	inputs := n.Inputs()
+	inputs := slices.Clone(n.inputs)
 	if !slices.Contains(inputs, x) {
 		inputs = slices.Insert(inputs, 0, x)
 	}
-	return Model{Inputs: inputs, Output: out, Loss: loss, Correct: correct, Params: n.Params(), Statistics: n.Statistics()}, nil
+	return Model{Inputs: inputs, Output: out, Loss: loss, Correct: correct, Params: slices.Clone(n.params), Statistics: slices.Clone(n.statistics)}, nil
 }
