@@ -120,6 +120,7 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	c.inGraph("Weight", m.Weight)
 	c.inGraph("Output", m.Output)
 	c.inGraph("Correct", m.Correct)
+	c.outputs(m, rows)
 	for _, p := range m.Params {
 		c.leaf("Params", p.Node)
 		c.float("parameter", p.Node)
@@ -150,6 +151,36 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 		c.addf("correct %q is %v: it must have one element a sample", n.Name(), n.Shape())
 	}
 	return errors.Join(c.errs...)
+}
+
+// outputs checks the nodes of Outputs: they are found by their names.
+func (c *modelCheck) outputs(m Model, rows int) {
+	if len(m.Outputs) > 0 && m.Output == nil {
+		c.addf("model has %d Outputs and no Output: make one of them the Output", len(m.Outputs))
+	}
+	seen := make(map[string]bool)
+	for i, n := range m.Outputs {
+		if n == nil {
+			c.addf("model has a nil node among its Outputs")
+			continue
+		}
+		c.inGraph("Outputs", n)
+		name := n.Name()
+		switch {
+		case name == "":
+			c.addf("node %d of Outputs has no name: name it by gorgonia.WithName", i)
+		case n == m.Output:
+			c.addf("%q is the Output and listed again in Outputs", name)
+		case seen[name]:
+			c.addf("two nodes in Outputs are called %q: outputs are identified by their names", name)
+		case compile.IsResult(name):
+			c.addf("a node in Outputs may not be called %q: the trainer has a result of that name", name)
+		}
+		seen[name] = true
+		if n.Shape().TotalSize() == 0 || n.Shape().TotalSize()%rows != 0 {
+			c.addf("output %q is %v: it must have one row a sample", name, n.Shape())
+		}
+	}
 }
 
 // inGraph checks that n is nil or belongs to the graph. role is its field of Model.

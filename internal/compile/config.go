@@ -1,7 +1,6 @@
 package compile
 
 import (
-
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/compile/passes"
 	"github.com/evenkeel/evenkeel/internal/compile/remat"
@@ -17,6 +16,11 @@ const (
 	CorrectName = "correct" // the number of correct rows; of a model with weights, the sum of their weights
 	OutputName  = "output"
 )
+
+// IsResult reports whether programs have a result of that name whatever the model is.
+func IsResult(name string) bool {
+	return name == LossName || name == WeightName || name == CorrectName || name == OutputName
+}
 
 // Mode is what a program computes.
 type Mode uint8
