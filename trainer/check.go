@@ -107,15 +107,15 @@ func comparable(ds dataloader.Dataset) bool { return reflect.ValueOf(ds).Compara
 // has, and one for a Precision that rounds nothing.
 func (p *planned) checkNames() error {
 	bad := &mistakes{class: ErrOption}
-	// A name may be that of a parameter or of a layer, which owns several.
+	// A name may be that of a parameter, or of a layer or scope, which has several.
 	for _, name := range p.opt.Frozen {
-		if !p.initial.has(func(param string) bool { return param == name || ir.OwnerOf(param) == name }) {
-			bad.addf("frozen %q: the model has no such parameter or layer", name)
+		if !p.initial.has(func(param string) bool { return ir.Selects([]string{name}, param) }) {
+			bad.addf("frozen %q: the model has no such parameter, layer or scope", name)
 		}
 	}
 	// Vectors stay on the device, so that a layer of nothing else has nothing to offload.
 	for _, name := range p.opt.Offload.Layers {
-		if !slices.ContainsFunc(p.homes.Parts(ir.HostParameters), func(h ir.Part) bool { return h.Owner == name }) {
+		if !slices.ContainsFunc(p.homes.Parts(ir.HostParameters), func(h ir.Part) bool { return ir.Selects([]string{name}, h.Owner) }) {
 			bad.addf("offload %q: no layer of this name has a parameter of two or more dimensions, "+
 				"the plan lists them", name)
 		}
@@ -123,7 +123,7 @@ func (p *planned) checkNames() error {
 	// Every layer has a value, but not every one has a parameter.
 	layers := func(option string, names []string) {
 		for _, name := range names {
-			if !slices.ContainsFunc(p.training().Values, func(v ir.Value) bool { return v.Owner == name }) {
+			if !slices.ContainsFunc(p.training().Values, func(v ir.Value) bool { return ir.Selects([]string{name}, v.Owner) }) {
 				bad.addf("%s %q: no layer has this name, the plan lists them", option, name)
 			}
 		}

@@ -5,15 +5,18 @@ import (
 	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// hostBatch is Go memory for two batches of a prediction and the output of one. Predictions fill
+// hostBatch is Go memory for two batches of a prediction and the outputs of one. Predictions fill
 // batches at the same time, while the device's slots serve one of them at a time.
 type hostBatch struct {
 	slots  []dataloader.Slot // two, so that one fills while the other is predicted
-	output []byte            // of a batch, as the device stores it
-	row    []float64         // of output, as yielded
+	output []byte            // all outputs of a batch, as the device stores them
+	specs  []kernels.Spec    // of the outputs: Model.Output, then Model.Outputs
+	row    []float64         // of all outputs, as yielded
+	named  []namedRow        // the rows of Model.Outputs, in row
 }
 
 // maxHostBatches bounds the memory that is kept for later predictions.
@@ -91,18 +94,43 @@ func (h *hostBatch) fits(fields []dataloader.Field, rows int) bool {
 	return true
 }
 
-// yield yields the output of batch b, whose type and shape spec states, row by row. It returns
-// false if a yield did.
-func (h *hostBatch) yield(spec kernels.Spec, b dataloader.Batch, yield func(Prediction, error) bool) bool {
+// copy copies the outputs of a batch of program p, whose results are given.
+func (h *hostBatch) copy(p *ir.Program, results []byte) {
+	h.output, h.specs, h.named = h.output[:0], h.specs[:0], h.named[:0]
+	for _, r := range p.Results { // the Output is the first
+		v := &p.Values[r.Value]
+		h.output = append(h.output, results[v.Ref.Offset:v.Ref.Offset+v.Ref.Size]...)
+		if h.specs = append(h.specs, v.Spec); len(h.specs) > 1 {
+			h.named = append(h.named, namedRow{name: r.Name})
+		}
+	}
+}
+
+// yield yields the outputs of batch b, row by row. It returns false if a yield did.
+func (h *hostBatch) yield(b dataloader.Batch, yield func(Prediction, error) bool) bool {
+	width := 0
+	for _, s := range h.specs {
+		width += s.Shape.Elems() / b.Rows
+	}
 	// All rows share one slice, as Prediction.Output documents, so that a pass allocates it once.
-	width := spec.Shape.Elems() / b.Rows
 	if len(h.row) < width {
 		h.row = make([]float64, width)
 	}
-	rowBytes := int64(width) * spec.Type.Size()
 	for r, i := range b.Indices {
-		kernels.Load(h.row[:width], spec.Type, h.output[int64(r)*rowBytes:int64(r+1)*rowBytes])
-		if !yield(Prediction{Sample: int(i), Output: h.row[:width]}, nil) {
+		p := Prediction{Sample: int(i), named: h.named}
+		at, row := int64(0), h.row
+		for k, s := range h.specs {
+			n := s.Shape.Elems() / b.Rows
+			bytes := int64(n) * s.Type.Size()
+			kernels.Load(row[:n], s.Type, h.output[at+int64(r)*bytes:])
+			if k == 0 {
+				p.Output = row[:n:n]
+			} else {
+				h.named[k-1].row = row[:n:n]
+			}
+			at, row = at+int64(b.Rows)*bytes, row[n:]
+		}
+		if !yield(p, nil) {
 			return false
 		}
 	}

@@ -44,6 +44,7 @@ func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *
 	// The values themselves are not computed here: a plan that is only inspected never needs them,
 	// and fill writes them straight to the device's memory.
 	inits, nodes := initializers(m)
+	frozen := opt.frozen(m)
 	type home struct {
 		region arena.Region
 		name   string
@@ -66,7 +67,7 @@ func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *
 					errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w",
 						part.Name, ErrModel))
 				}
-				if !first && r != ir.Statistics && part.Spec.Type.Float() && !opt.frozen(part.Name) {
+				if !first && r != ir.Statistics && part.Spec.Type.Float() && !frozen(part.Name) {
 					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: "+
 						"the model must have the same parameters each time, "+
 						"and what the loss does not need must be frozen: %w", part.Name, ErrModel))

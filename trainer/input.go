@@ -27,7 +27,7 @@ func (p *planned) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Inp
 	all := make(map[*gorgonia.Node]frontend.Input)
 	for _, n := range m.Inputs {
 		known := fields
-		if k.dataset == streamed && fields != nil && !hasField(fields, n.Name()) && m.Output != nil && !frontend.Reads(m.Output, n) {
+		if k.dataset == streamed && fields != nil && !hasField(fields, n.Name()) && m.Output != nil && !predicts(m, n) {
 			known = nil
 		}
 		in, err := inputOf(n, known, k.rows)
@@ -99,3 +99,8 @@ func reordersElements(stored, read []int) bool {
 
 // residentName returns the name of resident dataset i in plans and programs.
 func residentName(i int) string { return fmt.Sprintf("dataset %d", i) }
+
+// predicts reports whether a prediction of m reads the input n.
+func predicts(m Model, n *gorgonia.Node) bool {
+	return slices.ContainsFunc(append(gorgonia.Nodes{m.Output}, m.Outputs...), func(out *gorgonia.Node) bool { return frontend.Reads(out, n) })
+}

@@ -44,8 +44,8 @@ func (m mix) String() string {
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
 func mixNets() (names []string, models map[string]trainer.ModelFunc, normalized map[string]bool) {
 	models = map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped, "normed": normed, "perceptron": classifier(4, 16, 3),
-		"weighted": weighedByData}
-	names = []string{"every layer", "dropped", "normed", "perceptron", "weighted"}
+		"weighted": weighedByData, "composed": composed}
+	names = []string{"every layer", "dropped", "normed", "perceptron", "weighted", "composed"}
 	for _, n := range nets.Small() {
 		if testing.Short() && (n.Name == "vgg" || n.Name == "rnn") { // the slowest
 			continue
@@ -53,7 +53,7 @@ func mixNets() (names []string, models map[string]trainer.ModelFunc, normalized 
 		models[n.Name] = n.Model
 		names = append(names, n.Name)
 	}
-	return names, models, map[string]bool{"every layer": true, "normed": true, "resnet": true}
+	return names, models, map[string]bool{"every layer": true, "normed": true, "composed": true, "resnet": true}
 }
 
 // randomMix draws all but the device and what is recomputed.

@@ -124,6 +124,7 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	c.inGraph("Weight", m.Weight)
 	c.inGraph("Output", m.Output)
 	c.inGraph("Correct", m.Correct)
+	c.outputs(m, rows)
 	for _, p := range m.Params {
 		c.leaf("Params", p.Node)
 		c.float("parameter", p.Node)
@@ -175,14 +176,14 @@ func (e *UnlistedError) Unwrap() error { return ErrModel }
 // checkValues returns an *UnlistedError if nodes of g that could be learned are in none of m's lists.
 // Frozen ones need not be listed, nor those that gorgonia.BatchNorm makes: these are learned.
 func checkValues(g *gorgonia.ExprGraph, m Model, rows int, opt *Options) error {
-	listed := make(map[*gorgonia.Node]bool)
+	listed, frozen := make(map[*gorgonia.Node]bool), opt.frozen(m)
 	for _, p := range slices.Concat(m.Params, m.Statistics) {
 		listed[p.Node] = true
 	}
 	e := &UnlistedError{Batch: rows}
 	for _, n := range g.AllNodes() {
 		float := n.IsVar() && n.Value() != nil && (n.Dtype() == tensor.Float32 || n.Dtype() == tensor.Float64)
-		if float && !listed[n] && !slices.Contains(m.Inputs, n) && !opt.frozen(n.Name()) && batchNormInit(g, n) == nil {
+		if float && !listed[n] && !slices.Contains(m.Inputs, n) && !frozen(n.Name()) && batchNormInit(g, n) == nil {
 			e.Nodes = append(e.Nodes, n.Name())
 		}
 	}
@@ -190,6 +191,36 @@ func checkValues(g *gorgonia.ExprGraph, m Model, rows int, opt *Options) error {
 		return nil
 	}
 	return e
+}
+
+// outputs checks the nodes of Outputs: they are found by their names.
+func (c *modelCheck) outputs(m Model, rows int) {
+	if len(m.Outputs) > 0 && m.Output == nil {
+		c.addf("model has %d Outputs and no Output: make one of them the Output", len(m.Outputs))
+	}
+	seen := make(map[string]bool)
+	for i, n := range m.Outputs {
+		if n == nil {
+			c.addf("model has a nil node among its Outputs")
+			continue
+		}
+		c.inGraph("Outputs", n)
+		name := n.Name()
+		switch {
+		case name == "":
+			c.addf("node %d of Outputs has no name: name it by gorgonia.WithName", i)
+		case n == m.Output:
+			c.addf("%q is the Output and listed again in Outputs", name)
+		case seen[name]:
+			c.addf("two nodes in Outputs are called %q: outputs are identified by their names", name)
+		case compile.IsResult(name):
+			c.addf("a node in Outputs may not be called %q: the trainer has a result of that name", name)
+		}
+		seen[name] = true
+		if n.Shape().TotalSize() == 0 || n.Shape().TotalSize()%rows != 0 {
+			c.addf("output %q is %v: it must have one row a sample", name, n.Shape())
+		}
+	}
 }
 
 // inGraph checks that n is nil or belongs to the graph. role is its field of Model.

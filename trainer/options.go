@@ -62,8 +62,9 @@ type Options struct {
 	// is computed only if Clip.Norm is set, which needs it. It keeps all gradients until the end of
 	// the step, also under GuardEach, and reads them once more.
 	GradientNorm bool
-	// Frozen excludes parameters from training, by their names or by those of layers. Default:
-	// none. Frozen batch normalization uses its running statistics.
+	// Frozen excludes parameters from training, by their names or by those of layers and scopes.
+	// Default: those with Param.Frozen in the model. Frozen batch normalization uses its running
+	// statistics.
 	Frozen []string
 
 	// Memory limits the bytes of device memory. Default: all that the device has free. New
@@ -85,7 +86,8 @@ type Options struct {
 	// same as arena.Float32: no rounding. It costs accuracy; sums, other operations, parameters,
 	// gradients and optimizer state stay float32. See docs/memory.md#16-bits.
 	Precision arena.DType
-	// KeepFloat32 excludes layers from Precision, by their names in the plan. Default: none.
+	// KeepFloat32 excludes layers from Precision, by their names in the plan or those of scopes.
+	// Default: none.
 	KeepFloat32 []string
 	// LossScale multiplies the gradient of the loss so that small gradients do not vanish in 16
 	// bits, and skips updates whose gradients overflow. Default: on if Precision is Float16, else
@@ -171,7 +173,8 @@ type Recompute struct {
 	// Auto recomputes as much as the plan needs to fit in Options.Memory, or in the free memory of
 	// Options.Device, at the least extra time that the planner finds.
 	Auto bool
-	// Layers recomputes all activations of these layers, by their names in the plan.
+	// Layers recomputes all activations of these layers, by their names in the plan, or those of
+	// scopes.
 	Layers []string
 }
 
@@ -182,7 +185,7 @@ type Recompute struct {
 type Offload struct {
 	State      bool     // the optimizer's state
 	Parameters bool     // the parameters of all layers
-	Layers     []string // the parameters of these layers
+	Layers     []string // the parameters of these layers and scopes
 }
 
 // String lists the offloaded tensors, such as "state", for tables.
@@ -259,7 +262,14 @@ func (o *Options) window(mode compile.Mode, step, steps int) (w compile.Window, 
 	return compile.Inner, first, end
 }
 
-// frozen reports whether a parameter is not trained.
-func (o *Options) frozen(name string) bool {
-	return slices.Contains(o.Frozen, name) || slices.Contains(o.Frozen, ir.OwnerOf(name))
+// frozen returns the function that reports whether a parameter of m, or a running statistic, is not
+// trained.
+func (o *Options) frozen(m Model) func(name string) bool {
+	var names []string
+	for _, p := range slices.Concat(m.Params, m.Statistics) {
+		if p.Frozen {
+			names = append(names, p.Node.Name())
+		}
+	}
+	return func(name string) bool { return ir.Selects(o.Frozen, name) || slices.Contains(names, name) }
 }

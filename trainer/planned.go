@@ -295,9 +295,9 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm frontend.Model, err error) {
 	o := &p.opt
 	fm = frontend.Model{
-		Graph: g, Batch: k.rows, Loss: m.Loss, Weight: m.Weight, Output: m.Output, Correct: m.Correct,
+		Graph: g, Batch: k.rows, Loss: m.Loss, Weight: m.Weight, Output: m.Output, Outputs: m.Outputs, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
-		Frozen: o.frozen, Seed: o.Seed,
+		Frozen: o.frozen(m), Seed: o.Seed,
 	}
 	for _, param := range m.Params {
 		fm.Params[param.Node] = true

@@ -10,13 +10,31 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
-	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // Prediction is the model's output for one sample.
 type Prediction struct {
 	Sample int       // index in the dataset
 	Output []float64 // one row of Model.Output, valid until the loop continues: copy it to keep it
+
+	named []namedRow // of Model.Outputs
+}
+
+// namedRow is a row of one of Model.Outputs.
+type namedRow struct {
+	name string
+	row  []float64
+}
+
+// Named returns the row of the node of that name in Model.Outputs, valid until the loop continues, or
+// nil if there is none.
+func (p Prediction) Named(name string) []float64 {
+	for _, n := range p.named {
+		if n.name == name {
+			return n.row
+		}
+	}
+	return nil
 }
 
 // Predict yields the output for every sample of ds, in order. ds may have any number of samples,
@@ -71,11 +89,10 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 			return err
 		}
 		// The device is free while the caller handles the rows of a batch.
-		spec, err := t.predictBatch(ctx, source, host, b)
-		if err != nil {
+		if err := t.predictBatch(ctx, source, host, b); err != nil {
 			return fmt.Errorf("samples from %d: %w", b.Indices[0], err)
 		}
-		if !host.yield(spec, b, yield) {
+		if !host.yield(b, yield) {
 			return nil
 		}
 		if err := run.Release(b.Slot, nil); err != nil {
@@ -93,32 +110,29 @@ func (t *Trainer) openPrediction(ctx context.Context, ds dataloader.Dataset) (ba
 	return t.openSource(ctx, compile.Predict, ds)
 }
 
-// predictBatch runs one batch on slot 0, copies its output to host, and returns the output's type
-// and shape.
-func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *hostBatch, b dataloader.Batch) (
-	kernels.Spec, error,
-) {
+// predictBatch runs one batch on slot 0 and copies its outputs to host.
+func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *hostBatch, b dataloader.Batch) error {
 	if err := t.usage.acquire(ctx); err != nil {
-		return kernels.Spec{}, err
+		return err
 	}
 	defer t.usage.release()
 	if err := t.takeSlots(); err != nil {
-		return kernels.Spec{}, err
+		return err
 	}
 	if err := t.streams.compute.Sync(); err != nil { // as in openSource
-		return kernels.Spec{}, err
+		return err
 	}
 	// openPrediction has made the program of the last, short batch. Other predictions may have dropped
 	// it since.
 	k := programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset}
 	if k == source.tail {
 		if err := t.ensureProgram(ctx, k); err != nil {
-			return kernels.Spec{}, err
+			return err
 		}
 	}
 	p, err := t.programs.find(k)
 	if err != nil {
-		return kernels.Spec{}, err
+		return err
 	}
 	// The loader fills Go memory, not the slot: that is this prediction's for one batch only.
 	s := t.slots[0]
@@ -134,16 +148,15 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 		err = drained
 	}
 	if err != nil {
-		return kernels.Spec{}, err
+		return err
 	}
 	t.memory.willRead(s.outcome)
 	// Numbers that are not finite are no error here, so only a bad index sets the status word.
 	if err := badIndex(p.ir.Indices, s.status, b.Indices); err != nil {
-		return kernels.Spec{}, errors.Join(err, t.memory.clear(ir.Guard, t.streams.compute))
+		return errors.Join(err, t.memory.clear(ir.Guard, t.streams.compute))
 	}
 	t.uploaded.Add(p.sampleBytes)
 	// The copy frees the slot for other predictions before the caller sees the first row.
-	out, _ := p.ir.Result(compile.OutputName)
-	host.output = append(host.output[:0], s.results[out.Ref.Offset:out.Ref.Offset+out.Ref.Size]...)
-	return out.Spec, nil
+	host.copy(p.ir, s.results)
+	return nil
 }

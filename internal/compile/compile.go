@@ -16,6 +16,7 @@ package compile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/compile/passes"
@@ -158,7 +159,7 @@ func (c *compiler) step() (err error) {
 }
 
 // results gives homes in region Results to the loss, the sum of weights, the number of correct
-// rows, the output and the values of Keep.
+// rows, the outputs and the values of Keep.
 func (c *compiler) results() error {
 	f := c.forward
 	named := []ir.Result{
@@ -177,7 +178,7 @@ func (c *compiler) results() error {
 			return err
 		}
 	}
-	for _, r := range f.Kept {
+	for _, r := range slices.Concat(f.Outputs, f.Kept) {
 		c.Label, c.Owner, c.Mark = r.Name, "results", ""
 		if err := c.result(r.Name, r.Value); err != nil {
 			return err

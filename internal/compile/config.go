@@ -1,8 +1,6 @@
 package compile
 
 import (
-	"slices"
-
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/compile/passes"
 	"github.com/evenkeel/evenkeel/internal/compile/remat"
@@ -19,6 +17,11 @@ const (
 	OutputName  = "output"
 	NormName    = "gradient norm²" // of the gradients of an update, before clipping: see Update.Norm
 )
+
+// IsResult reports whether programs have a result of that name whatever the model is.
+func IsResult(name string) bool {
+	return name == LossName || name == WeightName || name == CorrectName || name == OutputName
+}
 
 // Mode is what a program computes.
 type Mode uint8
@@ -150,11 +153,11 @@ func (w Window) Updates() bool { return w == Alone || w == Last }
 type Offload struct {
 	State      bool     // of the optimizer
 	Parameters bool     // of all layers, those of two dimensions or more
-	Layers     []string // layers whose parameters of two dimensions or more are offloaded
+	Layers     []string // layers and scopes whose parameters of two dimensions or more are offloaded
 }
 
 // Offloads reports whether a parameter is offloaded. Vectors are not: their transfers would take
 // longer to begin than to run.
 func (o *Offload) Offloads(name string, spec kernels.Spec) bool {
-	return len(spec.Shape) > 1 && (o.Parameters || slices.Contains(o.Layers, ir.OwnerOf(name)))
+	return len(spec.Shape) > 1 && (o.Parameters || ir.Selects(o.Layers, ir.OwnerOf(name)))
 }

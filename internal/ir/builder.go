@@ -176,6 +176,15 @@ func (p *Program) Maker(v kernels.Value) *Instr {
 	return nil
 }
 
+// Selects reports whether one of names is name, or that of a layer or scope which contains it: the
+// part before one of its slashes. "encoder" and "encoder/dense" select "encoder/dense/w".
+func Selects(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		rest, ok := strings.CutPrefix(name, n)
+		return ok && (rest == "" || rest[0] == '/')
+	})
+}
+
 // OwnerOf returns the layer that a node belongs to by its name: the part before the last slash, or
 // all of it.
 func OwnerOf(name string) string {

@@ -60,6 +60,18 @@ func layerCases() []layerCase {
 		{"group norm", []int{2, 6, 2, 2}, []int{2, 6, 2, 2}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 			return n.GroupNorm(x, "n", 3)
 		}},
+		{"one layer of two inputs", []int{4, 3}, []int{4, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			s := n.Shared("s")
+			return s.Dense(s.Dense(x, "d", 3, layers.Tanh), "d", 3, layers.Sigmoid)
+		}},
+		{"batch norm of two inputs", []int{5, 3}, []int{5, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			s := n.Scope("outer").Shared("inner")
+			return s.BatchNorm(n.Affine(s.BatchNorm(x, "n", layers.Tanh), "moved", 2, 3), "n", nil)
+		}},
+		{"a matrix and its transposed", []int{4, 3}, []int{4, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			h := n.Scope("s").Dense(x, "d", 2, layers.Tanh)
+			return n.MatMul(h, n.Parameter("s/d/w"), "back", layers.Transposed{B: true})
+		}},
 		{"residual", []int{3, 4}, []int{3, 4}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 			return n.Residual(x, "r", func(x *gorgonia.Node) *gorgonia.Node { return n.Dense(x, "d", 4, layers.Tanh) }, layers.Tanh)
 		}},

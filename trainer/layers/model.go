@@ -19,6 +19,10 @@ type Model struct {
 	Inputs gorgonia.Nodes
 	// Output is the result of Predict, one row for each sample: logits or values.
 	Output *gorgonia.Node
+	// Outputs are more results of Predict, one row for each sample, which are found by the names of
+	// their nodes: the latent vector of an autoencoder, the attention of a layer. They need an Output,
+	// and cost memory and time only in prediction. Nil: none.
+	Outputs gorgonia.Nodes
 	// Loss is the scalar to minimise, the mean over the rows of the batch. With Weight, it has one
 	// loss for each weight instead. Required. A trainer refuses a loss that is certainly a sum over
 	// the rows: use gorgonia.Mean, or multiply the sum by 1/batch.
@@ -50,6 +54,8 @@ type Param struct {
 	Node *gorgonia.Node
 	// Init computes the initial values. Nil: they are copied from the value bound to Node.
 	Init Init
+	// Frozen excludes the parameter from training, as Options.Frozen of a trainer does.
+	Frozen bool
 }
 
 // Classifier adds the field y [B], class indices, and the softmax cross entropy as the loss, and
@@ -265,9 +271,9 @@ func (n *Net) model(x, out, loss, correct *gorgonia.Node) (Model, error) {
 		n.fail(err)
 		return Model{}, err
 	}
-	inputs := n.Inputs()
+	inputs := slices.Clone(n.inputs)
 	if !slices.Contains(inputs, x) {
 		inputs = slices.Insert(inputs, 0, x)
 	}
-	return Model{Inputs: inputs, Output: out, Loss: loss, Correct: correct, Params: n.Params(), Statistics: n.Statistics()}, nil
+	return Model{Inputs: inputs, Output: out, Loss: loss, Correct: correct, Params: slices.Clone(n.params), Statistics: slices.Clone(n.statistics)}, nil
 }

@@ -3,6 +3,7 @@ package layers
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -10,8 +11,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Net adds layers to one graph. After an error all methods do nothing and return nil; Err and the
-// methods that return a Model return the first error. A Net is not safe for concurrent use.
+// Net adds layers to one graph, under a prefix of names if it is a scope. After an error all methods
+// do nothing and return nil; Err and the methods that return a Model return the first error. A Net,
+// with all its scopes, is not safe for concurrent use.
 type Net struct {
 	// Type is the type of inputs and parameters added from now on: tensor.Float32 (default) or
 	// tensor.Float64.
@@ -20,6 +22,13 @@ type Net struct {
 	// GlorotUniform.
 	Weights Init
 
+	*content
+	prefix string // of names: empty, or that of a scope, such as "encoder/"
+	shares bool   // a name may be used again: see Shared
+}
+
+// content is what a net and its scopes have added.
+type content struct {
 	g          *gorgonia.ExprGraph
 	inputs     gorgonia.Nodes
 	params     []Param
@@ -27,35 +36,67 @@ type Net struct {
 	lastID     uint32 // last number of an operation of this package, among the nodes of g with ids below nextNode
 	nextNode   int64
 	err        error
+
+	uses  map[string]int          // by name in a shared scope: how many nodes were given it, with or without a number
+	named map[*gorgonia.Node]bool // the nodes of these names
 }
 
 // New returns a Net that adds layers to g, with float32 parameters.
 func New(g *gorgonia.ExprGraph) *Net {
-	n := &Net{Type: tensor.Float32, g: g}
+	n := &Net{Type: tensor.Float32, content: &content{g: g}}
 	n.usable()
 	return n
 }
 
 // usable reports whether the net has a graph and no error.
 func (n *Net) usable() bool {
+	if n.content == nil {
+		n.content = &content{}
+	}
 	if n.g == nil {
 		n.fail(fmt.Errorf("the graph is nil: use layers.New(gorgonia.NewGraph()): %w", ErrNode))
 	}
 	return n.err == nil
 }
 
-// Err returns the first error.
-func (n *Net) Err() error { return n.err }
+// Err returns the first error of the net and all its scopes.
+func (n *Net) Err() error {
+	if n.content == nil {
+		return nil
+	}
+	return n.err
+}
 
 // Inputs returns the nodes added by Input, Labels and Indices, and the targets, in the order in
-// which they were added.
-func (n *Net) Inputs() gorgonia.Nodes { return slices.Clone(n.inputs) }
+// which they were added. A scope returns its own.
+func (n *Net) Inputs() gorgonia.Nodes {
+	var own gorgonia.Nodes
+	if n.content != nil {
+		for _, x := range n.inputs {
+			if n.has(x) {
+				own = append(own, x)
+			}
+		}
+	}
+	return own
+}
 
-// Params returns the parameters in the order in which they were added.
-func (n *Net) Params() []Param { return slices.Clone(n.params) }
+// Params returns the parameters in the order in which they were added. A scope returns its own.
+func (n *Net) Params() []Param {
+	if n.content == nil {
+		return nil
+	}
+	return n.own(n.params)
+}
 
-// Statistics returns the running statistics in the order in which they were added.
-func (n *Net) Statistics() []Param { return slices.Clone(n.statistics) }
+// Statistics returns the running statistics in the order in which they were added. A scope returns
+// its own.
+func (n *Net) Statistics() []Param {
+	if n.content == nil {
+		return nil
+	}
+	return n.own(n.statistics)
+}
 
 // Input adds an input field of type Net.Type. dims[0] is the batch size: x [B, ...].
 func (n *Net) Input(name string, dims ...int) *gorgonia.Node {
@@ -86,7 +127,7 @@ func (n *Net) integers(what, name string, dims []int) *gorgonia.Node {
 }
 
 // Param adds a parameter with the initial values of init. The part of the name before the last "/"
-// is its layer.
+// is its layer. In a [Net.Shared] scope it returns the parameter that already has the name.
 func (n *Net) Param(name string, init Init, dims ...int) *gorgonia.Node {
 	return n.kept("parameter", &n.params, name, init, dims)
 }
@@ -99,8 +140,14 @@ func (n *Net) Statistic(name string, init Init, dims ...int) *gorgonia.Node {
 
 // kept adds a parameter or statistic to list.
 func (n *Net) kept(what string, list *[]Param, name string, init Init, dims []int) *gorgonia.Node {
+	if !n.usable() {
+		return nil
+	}
 	if err := checkInit(init); err != nil {
 		n.fail(fmt.Errorf("%s %q: %w", what, name, err))
+	}
+	if p := find(*list, n.prefix+name); p != nil && n.shares {
+		return n.again(what, name, p.Node, dims)
 	}
 	p := n.leaf(what, name, n.Type, dims)
 	if p != nil {
@@ -113,26 +160,16 @@ func (n *Net) kept(what string, list *[]Param, name string, init Init, dims []in
 // Gorgonia's own machines need it. A trainer does not: it fills its own memory with the same
 // numbers for the same seed.
 func (n *Net) Values(seed uint64) error {
-	if n.err != nil {
+	if n.Err() != nil {
 		return n.err
 	}
-	for _, p := range slices.Concat(n.params, n.statistics) {
+	for _, p := range slices.Concat(n.Params(), n.Statistics()) {
 		if p.Node.Value() != nil {
 			continue
 		}
-		shape := p.Node.Shape()
-		t := tensor.New(tensor.Of(p.Node.Dtype()), tensor.WithShape(shape...))
-		var err error
-		switch data := t.Data().(type) {
-		case []float32:
-			err = Fill(data, p.Init, seed, p.Node.Name(), shape...)
-		case []float64:
-			err = Fill(data, p.Init, seed, p.Node.Name(), shape...)
-		default:
-			err = fmt.Errorf("type %s: only float32 and float64 can be learned: %w", typeString(p.Node.Dtype()), ErrShape)
-		}
+		v, err := p.value(seed)
 		if err == nil {
-			err = gorgonia.Let(p.Node, t)
+			err = gorgonia.Let(p.Node, v)
 		}
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Node.Name(), err)
@@ -141,22 +178,42 @@ func (n *Net) Values(seed uint64) error {
 	return nil
 }
 
-// leaf adds a node without an operation. It checks everything that would make Gorgonia panic.
+// value returns the initial values of a parameter: a scalar, or a tensor.
+func (p *Param) value(seed uint64) (v gorgonia.Value, err error) {
+	name, shape := p.Node.Name(), p.Node.Shape()
+	switch of := p.Node.Dtype(); of {
+	case tensor.Float32:
+		d := make([]float32, shape.TotalSize())
+		err = Fill(d, p.Init, seed, name, shape...)
+		v = newValue(d, shape, gorgonia.NewF32)
+	case tensor.Float64:
+		d := make([]float64, shape.TotalSize())
+		err = Fill(d, p.Init, seed, name, shape...)
+		v = newValue(d, shape, gorgonia.NewF64)
+	default:
+		err = fmt.Errorf("type %s: only float32 and float64 can be learned: %w", typeString(of), ErrShape)
+	}
+	return v, err
+}
+
+// leaf adds a node without an operation, of 1 dimension or more. It checks everything that would make
+// Gorgonia panic.
 func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node {
 	if !n.usable() {
 		return nil
 	}
+	full := n.prefix + name
 	switch {
 	case name == "":
 		n.fail(fmt.Errorf("%s %v has no name: %w", what, dims, ErrName))
-	case len(n.g.ByName(name)) > 0:
+	case len(n.g.ByName(full)) > 0:
 		// Gorgonia treats inputs with the same name as one node.
 		n.fail(fmt.Errorf("%s %q: the graph has a node of that name: %w", what, name, ErrName))
 	case t != tensor.Float32 && t != tensor.Float64 && t != tensor.Int:
 		n.fail(fmt.Errorf("%s %q: Net.Type is %s: use tensor.Float32 or tensor.Float64: %w", what, name, typeString(t), ErrShape))
-	case len(dims) == 0:
+	case len(dims) == 0 && what != scalar:
 		n.fail(fmt.Errorf("%s %q needs at least 1 dimension: %w", what, name, ErrShape))
-	case slices.Min(dims) < 1:
+	case len(dims) > 0 && slices.Min(dims) < 1:
 		n.fail(fmt.Errorf("%s %q: dimensions %s must all be 1 or more: %w", what, name, shapeString(dims), ErrShape))
 	}
 	if n.err != nil {
@@ -166,7 +223,10 @@ func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node
 		n.fail(fmt.Errorf("%s %q: %w", what, name, err))
 		return nil
 	}
-	return gorgonia.NewTensor(n.g, t, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name))
+	if len(dims) == 0 {
+		return gorgonia.NewScalar(n.g, t, gorgonia.WithName(full))
+	}
+	return gorgonia.NewTensor(n.g, t, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(full))
 }
 
 // id reserves the numbers of an operation and of the gradients of its operands, and returns the
@@ -202,13 +262,16 @@ func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.No
 		n.fail(fmt.Errorf("%s: %w: %w", layer, err, ErrNode))
 		return nil
 	}
-	switch {
+	switch full := n.freshName(name); {
 	case name == "":
 		n.fail(fmt.Errorf("%s over %s has no name: %w", layer, shapeString(x.Shape()), ErrName))
-	case len(n.g.ByName(name)) > 0:
-		n.fail(fmt.Errorf("%s: the graph has a node called %q already: %w", layer, name, ErrName))
+	case n.shares && n.named[x]:
+		return x // Gorgonia returns the node of an earlier use if the operands are the same
+	case len(n.g.ByName(full)) > 0:
+		n.fail(fmt.Errorf("%s: the graph has a node called %q already: %w", layer, full, ErrName))
 	default:
-		gorgonia.WithName(name)(x)
+		gorgonia.WithName(full)(x)
+		n.record(name, x)
 		return x
 	}
 	return nil
@@ -266,6 +329,9 @@ func (n *Net) activated(y *gorgonia.Node, name string, act Activation) *gorgonia
 func (n *Net) fail(err error) {
 	if n.err != nil {
 		return
+	}
+	if n.prefix != "" {
+		err = fmt.Errorf("scope %q: %w", strings.TrimSuffix(n.prefix, "/"), err)
 	}
 	if n.err = err; n.g != nil {
 		n.mark()

@@ -69,6 +69,7 @@ type Model struct {
 	Loss    *gorgonia.Node // one floating-point number; with Weight, one for each weight
 	Weight  *gorgonia.Node // weights of the losses, constants to the gradient; nil: none
 	Output  *gorgonia.Node // prediction; nil: none
+	Outputs gorgonia.Nodes // further predictions, under their own names; none without Output
 	Correct *gorgonia.Node // 1 for each row that is classified correctly, else 0; nil: none
 	Keep    gorgonia.Nodes // further results, under their own names
 
@@ -110,7 +111,7 @@ type StatisticUpdate struct {
 // Forward is the forward graph in the program.
 type Forward struct {
 	Loss, Weight, Output, Correct kernels.Value // None: the model has none, or the program does not read it
-	Kept                          []ir.Result   // values of Model.Keep, in its order
+	Outputs, Kept                 []ir.Result   // values of Model.Outputs and of Model.Keep, in their orders
 	Params                        []Param       // in the order in which they were lowered
 	Statistics                    []StatisticUpdate
 }
@@ -159,9 +160,10 @@ func (g *Graph) Forward() (*Forward, error) {
 	if err := g.lower(roots); err != nil {
 		return nil, err
 	}
-	// A program that does not predict still has the result "output" if Keep lists that node.
+	// A program that does not predict still has the result "output" if Keep lists that node. One that
+	// predicts may compute the losses of its rows, as an output, and has no result "loss".
 	valueOf := func(n *gorgonia.Node) kernels.Value {
-		if n == nil || !slices.Contains(roots, n) {
+		if n == nil || g.Predict && n != g.Output || !slices.Contains(roots, n) {
 			return kernels.None
 		}
 		return g.values[n]
@@ -177,6 +179,11 @@ func (g *Graph) Forward() (*Forward, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if g.Predict {
+		for _, n := range g.Outputs {
+			f.Outputs = append(f.Outputs, ir.Result{Name: n.Name(), Value: g.values[n]})
+		}
 	}
 	for _, n := range g.Keep {
 		if n != nil {
@@ -196,7 +203,7 @@ func (g *Graph) roots() (gorgonia.Nodes, error) {
 	case g.Predict && g.Output == nil:
 		return nil, ErrNoOutput
 	case g.Predict:
-		results = gorgonia.Nodes{g.Output}
+		results = append(gorgonia.Nodes{g.Output}, g.Outputs...)
 	case g.Loss == nil:
 		return nil, ErrNoLoss
 	}

@@ -109,7 +109,7 @@ func (r *reader) useCount(n *gorgonia.Node) int {
 				r.uses[child]++
 			}
 		}
-		for _, m := range append(gorgonia.Nodes{r.Loss, r.Output, r.Correct}, r.Keep...) {
+		for _, m := range slices.Concat(gorgonia.Nodes{r.Loss, r.Output, r.Correct}, r.Outputs, r.Keep) {
 			r.uses[m]++
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // wait for the backward pass.
 type Precision struct {
 	Type    arena.DType // Bfloat16 or Float16; any other type: nothing
-	Float32 []string    // layers that stay in float32
+	Float32 []string    // layers and scopes that stay in float32
 }
 
 // Round rounds the factors of float32 products and convolutions to 16 bits. It runs before
@@ -23,7 +23,7 @@ func Round(p *ir.Program, want Precision) {
 		return
 	}
 	for i := range p.Instrs {
-		if in := &p.Instrs[i]; p.Spec(in.Out[0]).Type == arena.Float32 && !slices.Contains(want.Float32, in.Owner) {
+		if in := &p.Instrs[i]; p.Spec(in.Out[0]).Type == arena.Float32 && !ir.Selects(want.Float32, in.Owner) {
 			in.Attrs = kernels.WithComputeType(in.Attrs, want.Type)
 		}
 	}
@@ -160,7 +160,7 @@ func (n *narrower) kept() []kernels.Value {
 		for _, v := range in.Out {
 			val := &n.Values[v]
 			if read[v] && !exact[v] && !val.Home && val.Spec.Type == arena.Float32 && len(val.Spec.Shape) > 1 &&
-				!slices.Contains(n.want.Float32, val.Owner) {
+				!ir.Selects(n.want.Float32, val.Owner) {
 				kept = append(kept, v)
 			}
 		}
@@ -179,7 +179,7 @@ func (n *narrower) exact() []bool {
 		if !in.Backward {
 			continue
 		}
-		whole := slices.Contains(n.want.Float32, in.Owner)
+		whole := ir.Selects(n.want.Float32, in.Owner)
 		for k, v := range in.In {
 			if whole || exactOperand(in, k) || movesOnly(in.Op) && exact[in.Out[0]] {
 				exact[v], exact[n.unreshaped(v)] = true, true

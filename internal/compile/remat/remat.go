@@ -25,7 +25,7 @@ import (
 
 // Goal selects the activations that a training program computes again.
 type Goal struct {
-	Owners []string // all that belong to these layers; none: the search chooses
+	Owners []string // all that belong to these layers and scopes; none: the search chooses
 	Budget int64    // bytes of scratch that the peak should not exceed, at the least extra time; 0: no search
 }
 
@@ -102,7 +102,7 @@ func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.
 		if len(goal.Owners) > 0 {
 			x.rounds = []round{a.emptyRound()}
 			for _, v := range a.saved {
-				x.rounds[0].drop[v] = slices.Contains(goal.Owners, p.Values[v].Owner)
+				x.rounds[0].drop[v] = ir.Selects(goal.Owners, p.Values[v].Owner)
 			}
 			a.measure(&x)
 		} else {
