@@ -43,7 +43,8 @@ type epochPass struct {
 	loss, correct  float64 // over samples, each times its weight
 	weight         float64 // of the samples; a sample without a weight counts as 1
 	samples, steps int
-	uploaded       int64 // bytes
+	uploaded       int64     // bytes
+	totals         []float64 // of the sums of metrics
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
@@ -56,6 +57,7 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	if p.loader, err = t.loaders.get(p.mode, ds, p.source); err != nil {
 		return err
 	}
+	p.totals = make([]float64, t.plan.metrics.elems)
 	if p.mode == compile.Train {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -238,6 +240,7 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	if s.program.hasAccuracy {
 		p.correct += s.number(s.program.correct)
 	}
+	p.addMetrics(s)
 	p.samples += s.batch.Rows
 	p.steps++
 	t.countStep(s, overflowed, weightless)
@@ -304,6 +307,7 @@ func (p *epochPass) accuracy() float64 {
 // result returns the numbers of the pass so far.
 func (p *epochPass) result() Result {
 	r := Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: p.loader.Dropped(), Epoch: p.epoch}
+	r.Metrics = p.metricResults()
 	if p.samples > 0 {
 		r.Loss, r.Accuracy = p.loss/p.weight, p.accuracy()
 		r.Weight, r.Samples, r.Steps, r.Skipped, r.Uploaded = p.weight, p.samples, p.steps, int(p.skipped), p.uploaded

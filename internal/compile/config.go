@@ -19,6 +19,9 @@ const (
 	OutputName  = "output"
 )
 
+// MetricName returns the name of the result that is the sum of a metric.
+func MetricName(metric string) string { return "metric " + metric }
+
 // Mode is what a program computes.
 type Mode uint8
 

@@ -35,6 +35,9 @@ type Model struct {
 	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
 	// accuracy. With Weight, it has one element for each weight. Nil: no accuracy is reported.
 	Correct *gorgonia.Node
+	// Metrics are measured by Evaluate, in addition to the loss and the accuracy; see
+	// trainer.Options.TrainMetrics for training.
+	Metrics []Metric
 	// Params are learned, in the order in which reports list them.
 	Params []Param
 	// Statistics are the running means and variances of batch normalization. Training updates them

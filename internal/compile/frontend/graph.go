@@ -70,6 +70,7 @@ type Model struct {
 	Weight  *gorgonia.Node // weights of the losses, constants to the gradient; nil: none
 	Output  *gorgonia.Node // prediction; nil: none
 	Correct *gorgonia.Node // 1 for each row that is classified correctly, else 0; nil: none
+	Metrics []Metric       // sums over the rows of the batch
 	Keep    gorgonia.Nodes // further results, under their own names
 
 	// Accumulate are inputs of a machine whose gradients are added to the contents of their homes.
@@ -77,6 +78,12 @@ type Model struct {
 	// Only are the outputs of a machine that computes nothing else: no gradient gets a home, nothing is
 	// assigned, and no running statistic is moved. Empty: the machine runs the whole graph.
 	Only gorgonia.Nodes
+}
+
+// Metric is a result that the host adds up over steps.
+type Metric struct {
+	Name string
+	Sum  *gorgonia.Node
 }
 
 // Options select the program that a graph is lowered for.
@@ -110,6 +117,7 @@ type StatisticUpdate struct {
 // Forward is the forward graph in the program.
 type Forward struct {
 	Loss, Weight, Output, Correct kernels.Value // None: the model has none, or the program does not read it
+	Metrics                       []ir.Result   // values of Model.Metrics, in its order; none if the program predicts
 	Kept                          []ir.Result   // values of Model.Keep, in its order
 	Params                        []Param       // in the order in which they were lowered
 	Statistics                    []StatisticUpdate
@@ -178,6 +186,11 @@ func (g *Graph) Forward() (*Forward, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !g.Predict {
+		for _, m := range g.Model.Metrics {
+			f.Metrics = append(f.Metrics, ir.Result{Name: m.Name, Value: g.values[m.Sum]})
+		}
+	}
 	for _, n := range g.Keep {
 		if n != nil {
 			f.Kept = append(f.Kept, ir.Result{Name: n.Name(), Value: g.values[n]})
@@ -192,6 +205,9 @@ func (g *Graph) Forward() (*Forward, error) {
 // roots returns the nodes that the program reads, each once.
 func (g *Graph) roots() (gorgonia.Nodes, error) {
 	results := gorgonia.Nodes{g.Loss, g.Weight, g.Correct}
+	for _, m := range g.Model.Metrics {
+		results = append(results, m.Sum)
+	}
 	switch {
 	case g.Predict && g.Output == nil:
 		return nil, ErrNoOutput

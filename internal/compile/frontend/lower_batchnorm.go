@@ -141,6 +141,9 @@ func (r *reader) useCount(n *gorgonia.Node) int {
 		for _, m := range append(gorgonia.Nodes{r.Loss, r.Output, r.Correct}, r.Keep...) {
 			r.uses[m]++
 		}
+		for _, m := range r.Metrics {
+			r.uses[m.Sum]++
+		}
 	}
 	return r.uses[n]
 }
