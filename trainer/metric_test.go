@@ -312,3 +312,107 @@ func TestSumsOfAnyTypeAreAdded(t *testing.T) {
 		}
 	})
 }
+
+// measured is a classifier of samples with metrics of every kind of sum.
+func measured(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.New(g)
+	x := net.Input("x", batch, 4)
+	logits := net.Dense(net.Dense(x, "hidden", 8, layers.ReLU), "out", 3, nil)
+	m, err := net.Classifier(x, logits)
+	if err != nil {
+		return m, err
+	}
+	y := m.Inputs[1]
+	confusion := metrics.Confusion(net, logits, y, nil)
+	score := net.At(net.Softmax(logits, ""), "", 1, 0)
+	positive := net.Equal(net.Cast(y, "", gorgonia.Float32), net.Constant(0.0, ""), "")
+	m.Metrics = []layers.Metric{metrics.Accuracy(net, logits, y, nil), metrics.TopK(net, logits, y, 2, nil), confusion,
+		metrics.OfConfusion(confusion, "mean IoU", metrics.Matrix.MeanIoU), metrics.AUC(net, score, positive, 100, nil),
+		metrics.R2(net, score, positive, nil), {Name: "logits", Sum: net.Sum(logits, "", layers.Reduce{Axes: []int{0}})}}
+	return m, net.Err()
+}
+
+// A device of exactly the plan's bytes measures all metrics, one of a byte less is refused, and bytes in use stay the same.
+func TestMetricsArePartOfThePlan(t *testing.T) {
+	parallel(t)
+	for _, d := range targets {
+		t.Run(d.name, func(t *testing.T) {
+			ds, val := samples(t, 21, 4, 3), samples(t, 13, 4, 3)
+			for _, train := range []bool{false, true} {
+				opt := trainer.Options{Device: d.open(t, 0), Batch: 8, EvalBatch: 5, Fields: ds.Fields(), Optimizer: optim.Adam{}, TrainMetrics: train}
+				plan, err := trainer.Plan(t.Context(), measured, opt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plain, err := trainer.Plan(t.Context(), small, opt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if plan.Category("results") <= plain.Category("results")+2*9*8 { // a matrix of float64 for each slot, and others
+					t.Errorf("results have %d bytes with metrics, %d without", plan.Category("results"), plain.Category("results"))
+				}
+				if d.name != "cuda" { // the driver's own allocations have a granularity
+					opt.Device = d.open(t, plan.Total)
+				}
+				opt.Memory = plan.Total - 1
+				if tr, err := trainer.New(t.Context(), measured, opt); !errors.As(err, new(*trainer.CapacityError)) {
+					t.Errorf("a byte less: got %v, %v", tr, err)
+				}
+				opt.Memory = plan.Total
+				tr := made(t, measured, opt)
+				want := inUse(tr)
+				var first trainer.Result
+				for epoch := range 5 {
+					fit(t, tr, ds)
+					res := evaluate(t, tr, val)
+					if again := evaluate(t, tr, val); fmt.Sprint(again) != fmt.Sprint(res) {
+						t.Errorf("%+v, then %+v", res, again)
+					}
+					if acc, _ := res.Metric("accuracy"); acc.Value != res.Accuracy {
+						t.Errorf("accuracy %v, the metric says %v", res.Accuracy, acc.Value)
+					}
+					if got := inUse(tr); got != want {
+						t.Fatalf("epoch %d: %d bytes in use, %d before", epoch, got, want)
+					}
+					if epoch == 0 {
+						first = res
+					}
+				}
+				if fmt.Sprint(first.Metrics) == fmt.Sprint(evaluate(t, tr, val).Metrics) {
+					t.Error("metrics have not changed by training")
+				}
+			}
+		})
+	}
+}
+
+func TestStepsWithMetricsAllocateNothing(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		if dev.Name() == "emu" {
+			t.Skip("needs a device that makes no heap objects of its own")
+		}
+		ds := samples(t, 8*12+3, 4, 3)
+		noHeapObjects(t, measured, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{}, TrainMetrics: true}, ds)
+	})
+}
+
+// Fit measures metrics before the updates of its steps, and they change no bit of what is learned.
+func TestMetricsChangeNothingThatIsLearned(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 21, 4, 3)
+		var all []map[string]string
+		for _, train := range []bool{false, true} {
+			tr := made(t, measured, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, TrainMetrics: train, Seed: 5})
+			for range 3 {
+				res := fit(t, tr, ds)
+				if m, ok := res.Metric("accuracy"); ok != train || ok && m.Value != res.Accuracy {
+					t.Errorf("TrainMetrics %v: accuracy %v, the metric is %+v", train, res.Accuracy, m)
+				}
+			}
+			all = append(all, learned(t, tr))
+		}
+		if names := differing(all[0], all[1]); names != nil {
+			t.Errorf("parameters %q differ", names)
+		}
+	})
+}

@@ -1,13 +1,6 @@
 package layers
 
-import (
-	"fmt"
-
-	"gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
-
-	"github.com/evenkeel/evenkeel/kernels"
-)
+import "gorgonia.org/gorgonia"
 
 // Metric is a number that a pass measures: sums over the rows of each batch, computed on the device,
 // and a function of their totals. Package metrics has constructors of the usual ones.
@@ -25,27 +18,4 @@ type Metric struct {
 	// called once a pass and must neither keep nor change its argument. Nil: the total of a Sum of one
 	// element, divided by the number of samples; NaN for other shapes, whose totals are the result.
 	Value func(sum []float64) float64
-}
-
-// ScatterSum adds rows of zeros, and to the row of each index the row of x: a histogram, if the rows
-// of x are counts or weights.
-//
-//	index [R], integers, x [R, ...], floats  →  [rows, ...], y[index[i]] += x[i] in the order of i
-//
-// An index outside 0..rows-1 is left out. The gradient of x is the rows of dy by index. A name may be
-// empty.
-func (n *Net) ScatterSum(index, x *gorgonia.Node, name string, rows int) *gorgonia.Node {
-	layer := operation("scatter sum", name, x)
-	if !n.operands(layer, index, x) || !n.floats(layer, x) {
-		return nil
-	}
-	if rows < 1 {
-		n.fail(fmt.Errorf("%s: %d rows: there must be 1 or more: %w", layer, rows, ErrShape))
-		return nil
-	}
-	if t := index.Dtype(); t == tensor.Float32 || t == tensor.Float64 {
-		n.fail(fmt.Errorf("%s: index %q is of type %s, must be an integer type: use Cast: %w", layer, index.Name(), typeString(t), ErrShape))
-		return nil
-	}
-	return n.operate("scatter sum", name, kernels.Scatter, kernels.ScatterAttrs{Rows: rows}, index, x)
 }

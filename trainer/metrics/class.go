@@ -77,14 +77,14 @@ func confusion(net *layers.Net, name string, prediction, labels, weight *gorgoni
 	}
 	shape := labels.Shape()
 	w, _ := weights(net, name, weight, shape)
-	each := net.Constant(1, "", shape...)
 	if net.Err() != nil {
 		return m
 	}
-	if each = wide(net, each); w != nil {
+	label, prediction := wide(net, labels), wide(net, prediction)
+	each := ones(net, label)
+	if w != nil {
 		each = net.Mul(each, w, "")
 	}
-	label, prediction := wide(net, labels), wide(net, prediction)
 	zero := number(net, 0)
 	valid := net.Mul(net.GreaterEqual(label, zero, ""), net.Less(label, number(net, classes), ""), "")
 	// A label that is no class would be left out: its weight becomes infinite instead, at label 0.

@@ -50,6 +50,9 @@ func total(net *layers.Net, name string, weight *gorgonia.Node, xs ...*gorgonia.
 	if net.Err() != nil {
 		return nil
 	}
+	if count == nil {
+		count = net.Sum(ones(net, wide(net, xs[0])), "", layers.Reduce{})
+	}
 	var sums gorgonia.Nodes
 	for _, x := range xs {
 		x = wide(net, x)
@@ -82,6 +85,10 @@ func number(net *layers.Net, x int) *gorgonia.Node {
 	return net.Cast(net.Constant(x, ""), "", tensor.Float64)
 }
 
+// ones adds a 1 for each element of x. It is no constant: the compiler merges equal constants, and the
+// program of a short batch whose rows equal another number would differ from that of the full one.
+func ones(net *layers.Net, x *gorgonia.Node) *gorgonia.Node { return net.Equal(x, x, "") }
+
 // usable reports whether the net has no error and all nodes exist, and records an error if not.
 func usable(net *layers.Net, name string, xs ...*gorgonia.Node) bool {
 	if net.Err() != nil {
@@ -100,11 +107,11 @@ func usable(net *layers.Net, name string, xs ...*gorgonia.Node) bool {
 	return true
 }
 
-// weights returns the weights as float64 that broadcast with a value of a shape, nil for nil, and their
-// sum over all elements of the value. It records an error if they do not fit.
+// weights returns the weights as float64 that broadcast with a value of a shape, and their sum over all
+// elements of the value; nil for nil. It records an error if they do not fit.
 func weights(net *layers.Net, name string, weight *gorgonia.Node, shape tensor.Shape) (w, sum *gorgonia.Node) {
 	if weight == nil {
-		return nil, number(net, shape.TotalSize())
+		return nil, nil
 	}
 	dims := weight.Dims()
 	if dims == 0 || dims > len(shape) || !slices.Equal(weight.Shape(), shape[:dims]) {
