@@ -30,6 +30,7 @@ type cacheKey struct {
 	programKey
 	first  bool        // of its plan
 	budget int64       // of recomputation
+	room   int         // rows of the largest batch of the plan, if those are more
 	like   *ir.Program // of the full batch; plans that share it have the same pointer
 }
 
@@ -49,6 +50,7 @@ type compilation struct {
 	before  [len(modelRegions)]int // initCounts before it
 	after   [len(modelRegions)]int // initCounts after it
 	placed  []ir.Part              // homes that it asked for
+	metrics *metricSet             // of the plan that it was compiled for
 }
 
 // relevantTo returns o without the fields that do not affect the compilation of program k. Fields
@@ -59,7 +61,7 @@ func (o Options) relevantTo(k programKey) Options {
 	o.Schedule, o.Sequential, o.Tail, o.Workers, o.Progress = nil, false, 0, 0, nil
 	switch {
 	case k.mode != compile.Train:
-		o.Optimizer, o.Guard, o.Recompute, o.GradientNorm = nil, 0, Recompute{}, false
+		o.Optimizer, o.Guard, o.Recompute, o.GradientNorm, o.TrainMetrics = nil, 0, Recompute{}, false, false
 	case !k.window.Updates():
 		o.Optimizer, o.Guard, o.GradientNorm = nil, 0, false
 	}
@@ -69,6 +71,9 @@ func (o Options) relevantTo(k programKey) Options {
 // entry returns the entry for program k of plan p.
 func (c *programCache) entry(p *planned, k programKey, like *ir.Program) *cacheEntry {
 	key := cacheKey{programKey: k, first: len(p.order) == 0, like: like}
+	if room := p.opt.room(); room > k.rows {
+		key.room = room
+	}
 	if k.mode == compile.Train {
 		key.budget = p.budget
 	}
@@ -107,6 +112,7 @@ func (c *programCache) compile(ctx context.Context, p *planned, k programKey, li
 		return done.program, done.err
 	}
 	done.placed, done.after = slices.Clone(p.homes.Asked()[asked:]), initCounts(&p.homes)
+	done.metrics = p.metrics
 	e.known = append(e.known, done)
 	if done.err == nil {
 		c.mu.Lock()
@@ -137,6 +143,9 @@ func initCounts(h *ir.Homes) (n [len(modelRegions)]int) {
 func (p *planned) tryReuse(known *compilation) bool {
 	if initCounts(&p.homes) != known.before || !p.homes.Repeat(known.placed) {
 		return false
+	}
+	if p.metrics == nil {
+		p.metrics = known.metrics
 	}
 	// compileNow would have recorded an initial value for each new home. Only the names are needed,
 	// by checkNames.

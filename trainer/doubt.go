@@ -57,6 +57,9 @@ func (p *planned) checkIdentity(ctx context.Context, g *gorgonia.ExprGraph, rows
 	doubts, err := identity.Watch(g, func(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 		m, err := callModel(ctx, p.model, g, rows)
 		read := append(gorgonia.Nodes{m.Loss, m.Weight, m.Output, m.Correct}, m.Outputs...)
+		for _, metric := range m.Metrics {
+			read = append(read, metric.Sum)
+		}
 		for _, name := range p.opt.Keep {
 			read = append(read, g.ByName(name)...)
 		}

@@ -20,6 +20,9 @@ type Result struct {
 	Dropped  int   // samples that Options.Tail left out
 	Epoch    int   // number of the epoch, counted by Fit from 0; 0 in Evaluate
 	Uploaded int64 // bytes of samples copied to the device
+	// Metrics are those of Model.Metrics, in their order. Nil after Fit, unless Options.TrainMetrics
+	// is set. The caller owns the slice.
+	Metrics []MetricResult
 }
 
 // Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the
@@ -32,7 +35,7 @@ func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error
 	return t.pass(ctx, "Fit", compile.Train, ds)
 }
 
-// Evaluate measures loss and accuracy over all samples of ds. It changes neither parameters nor
+// Evaluate measures loss, accuracy and metrics over all samples of ds. It changes neither parameters nor
 // running statistics. While another Fit or Evaluate runs it returns ErrBusy; while Predict runs it
 // waits for the end of a batch.
 func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, error) {

@@ -34,6 +34,7 @@ func (p *planned) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Inp
 		if err != nil {
 			return nil, err
 		}
+		in.Rows = p.opt.room()
 		if k.dataset != streamed {
 			in.Resident, in.Samples = residentName(k.dataset), p.residents[k.dataset].samples
 		}
@@ -41,6 +42,9 @@ func (p *planned) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Inp
 	}
 	return all, nil
 }
+
+// room returns the rows of the largest batch, which fields in slots have room for.
+func (o *Options) room() int { return max(o.Batch, o.EvalBatch) }
 
 // hasField reports whether one of fields has the name.
 func hasField(fields []dataloader.Field, name string) bool {

@@ -44,8 +44,8 @@ func (m mix) String() string {
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
 func mixNets() (names []string, models map[string]trainer.ModelFunc, normalized map[string]bool) {
 	models = map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped, "normed": normed, "perceptron": classifier(4, 16, 3),
-		"weighted": weighedByData, "composed": composed}
-	names = []string{"every layer", "dropped", "normed", "perceptron", "weighted", "composed"}
+		"weighted": weighedByData, "composed": composed, "measured": measured}
+	names = []string{"every layer", "dropped", "normed", "perceptron", "weighted", "composed", "measured"}
 	for _, n := range nets.Small() {
 		if testing.Short() && (n.Name == "vgg" || n.Name == "rnn") { // the slowest
 			continue
@@ -66,7 +66,7 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		Clip:     []optim.Clip{{}, {Value: 0.1}, {Norm: 1}, {Value: 0.1, Norm: 1}}[r.IntN(4)],
 		Schedule: []optim.Schedule{nil, optim.Step{Every: 3, Factor: 0.5}, optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}}[r.IntN(3)],
 		Tail:     dataloader.Tail(r.IntN(2)), Sequential: r.IntN(2) == 0, Workers: r.IntN(3),
-		LossScale: optim.Scaling{Mode: optim.ScalingMode(r.IntN(3))}, Precision: []arena.DType{0, arena.Float32, arena.BFloat16, arena.Float16}[r.IntN(4)]}
+		TrainMetrics: r.IntN(2) == 0, LossScale: optim.Scaling{Mode: optim.ScalingMode(r.IntN(3))}, Precision: []arena.DType{0, arena.Float32, arena.BFloat16, arena.Float16}[r.IntN(4)]}
 	tail := r.IntN(m.opt.Batch)
 	if tail == 1 && normalized[m.net] && m.opt.Tail == dataloader.KeepTail {
 		tail = 0

@@ -125,6 +125,7 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	c.inGraph("Output", m.Output)
 	c.inGraph("Correct", m.Correct)
 	c.outputs(m, rows)
+	c.metrics(m.Metrics)
 	for _, p := range m.Params {
 		c.leaf("Params", p.Node)
 		c.float("parameter", p.Node)

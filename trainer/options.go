@@ -129,6 +129,9 @@ type Options struct {
 	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
+	// TrainMetrics makes Fit measure Model.Metrics, too. Default: only Evaluate does. It costs the
+	// time of the metrics in every step.
+	TrainMetrics bool
 	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine. Default:
 	// no call.
 	Progress func(Progress)

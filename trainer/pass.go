@@ -47,7 +47,8 @@ type epochPass struct {
 	loss, correct  float64 // over samples, each times its weight
 	weight         float64 // of the samples; a sample without a weight counts as 1
 	samples, steps int
-	uploaded       int64 // bytes
+	uploaded       int64     // bytes
+	totals         []float64 // of the sums of metrics
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
@@ -67,6 +68,7 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 		return err
 	}
 	p.total = p.loader.Steps()
+	p.totals = make([]float64, t.plan.metrics.elems)
 	if p.mode == compile.Train {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -345,6 +347,7 @@ func (p *epochPass) add(s *slot, loss float64, skipped bool) {
 	if s.program.hasNorm {
 		last.Norm = math.Sqrt(s.number(s.program.norm))
 	}
+	p.addMetrics(s)
 	if p.mode == compile.Train {
 		last.Number = p.stepsBefore + int64(s.batch.Step) + 1
 		last.Rate = s.rate
@@ -406,6 +409,7 @@ func (p *epochPass) accuracy() float64 {
 // result returns the numbers of the pass so far.
 func (p *epochPass) result() Result {
 	r := Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: p.loader.Dropped(), Epoch: p.epoch}
+	r.Metrics = p.metricResults()
 	if p.samples > 0 {
 		r.Loss, r.Accuracy = p.loss/p.weight, p.accuracy()
 		r.Weight, r.Samples, r.Steps, r.Skipped, r.Uploaded = p.weight, p.samples, p.steps, int(p.skipped), p.uploaded

@@ -48,6 +48,7 @@ type planned struct {
 	programs map[programKey]*ir.Program
 	order    []programKey // of compilation; the first program trains
 	initial  initialValues
+	metrics  *metricSet // nil before the first compilation
 
 	distinct map[int]bool // batch sizes of graphs in which every node is known to be one
 
@@ -240,6 +241,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if err != nil {
 		return nil, err
 	}
+	if err := p.recordMetrics(ctx, m, k.rows); err != nil {
+		return nil, err
+	}
 	cfg, err := p.config(ctx, g, m, k)
 	if err != nil {
 		return nil, err
@@ -310,6 +314,9 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 	}
 	if fm.Inputs, err = p.inputs(m, k); err != nil {
 		return fm, err
+	}
+	if o.measures(k.mode) {
+		fm.Metrics = sums(m)
 	}
 	if k.mode != compile.Predict {
 		if fm.Keep, err = o.keepNodes(g); err != nil {

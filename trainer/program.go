@@ -29,8 +29,9 @@ type boundProgram struct {
 	hasWeight, hasAccuracy bool     // weight and correct exist
 	norm                   ir.Value // square of the global norm of the gradients
 	hasNorm                bool     // norm exists
-	updates                bool     // the step updates parameters; false if all are frozen
-	checksWeight           bool     // the step ends a window, whose weights may all be 0
+	metrics                []metricSum
+	updates                bool // the step updates parameters; false if all are frozen
+	checksWeight           bool // the step ends a window, whose weights may all be 0
 }
 
 // bind makes program k of the plan ready to launch.
@@ -48,6 +49,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	p.weight, p.hasWeight = prog.Result(compile.WeightName)
 	p.norm, p.hasNorm = prog.Result(compile.NormName)
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
+	p.metrics = m.plan.metrics.metricSums(prog)
 	ends := k.mode == compile.Train && k.window.Updates()
 	p.updates, p.checksWeight = ends && len(prog.Trained) > 0, ends && p.hasWeight
 	// Controls and the indices of resident samples are the trainer's own, not bytes of samples.

@@ -97,7 +97,7 @@ func (t *Trainer) open() (err error) {
 		return err
 	}
 	for i := range t.slots {
-		if t.slots[i], err = newSlot(t.memory, i, max(t.plan.opt.Batch, t.plan.opt.EvalBatch)); err != nil {
+		if t.slots[i], err = newSlot(t.memory, i, t.plan.opt.room()); err != nil {
 			return err
 		}
 	}

@@ -159,7 +159,7 @@ func (c *compiler) step() (err error) {
 }
 
 // results gives homes in region Results to the loss, the sum of weights, the number of correct
-// rows, the outputs and the values of Keep.
+// rows, the outputs, the sums of metrics and the values of Keep.
 func (c *compiler) results() error {
 	f := c.forward
 	named := []ir.Result{
@@ -175,6 +175,13 @@ func (c *compiler) results() error {
 			r.Value = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.weighted(r.Value))
 		}
 		if err := c.result(r.Name, r.Value); err != nil {
+			return err
+		}
+	}
+	for _, r := range f.Metrics {
+		name := MetricName(r.Name)
+		c.Label, c.Owner, c.Mark = name, "results", ""
+		if err := c.result(name, r.Value); err != nil {
 			return err
 		}
 	}

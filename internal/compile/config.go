@@ -20,8 +20,11 @@ const (
 
 // IsResult reports whether programs have a result of that name whatever the model is.
 func IsResult(name string) bool {
-	return name == LossName || name == WeightName || name == CorrectName || name == OutputName
+	return name == LossName || name == WeightName || name == CorrectName || name == OutputName || name == NormName
 }
+
+// MetricName returns the name of the result that is the sum of a metric.
+func MetricName(metric string) string { return "metric " + metric }
 
 // Mode is what a program computes.
 type Mode uint8

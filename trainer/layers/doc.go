@@ -19,6 +19,7 @@
 //	comparisons  Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual
 //	reductions   Sum, Mean, Max, Min, Prod, Norm, LogSumExp, Variance; along any axes
 //	lines        Softmax, LogSoftmax, CumSum, TopK, ArgMax; along any axis
+//	histograms   ScatterSum
 //	products     MatMul of matrices, vectors and batches; Einsum
 //	parts        Slice, At, Split
 //	shapes       Reshape, Transpose, Repeat, Concat, Stack

@@ -6,6 +6,14 @@ import (
 	"gorgonia.org/tensor"
 )
 
+// Fail records err as the error of the net, unless it has one: for functions outside of this package
+// that add layers and find a mistake. It does nothing if err is nil.
+func (n *Net) Fail(err error) {
+	if err != nil {
+		n.fail(err)
+	}
+}
+
 // Failed returns the first error of a net that adds to g, or nil. A layer with an error returns a
 // nil node, on which Gorgonia's functions panic: Failed has the cause. The trainer calls it after the
 // model function, and after a panic in it.

@@ -39,6 +39,9 @@ type Model struct {
 	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
 	// accuracy. With Weight, it has one element for each weight. Nil: no accuracy is reported.
 	Correct *gorgonia.Node
+	// Metrics are measured by Evaluate, in addition to the loss and the accuracy; see
+	// trainer.Options.TrainMetrics for training.
+	Metrics []Metric
 	// Params are learned, in the order in which reports list them, and nothing else is but the scale
 	// and the bias that gorgonia.BatchNorm makes if it is given none. A trainer refuses other nodes of
 	// floats that have a value, such as those of gorgonia.WithInit, unless Options.Frozen names them.

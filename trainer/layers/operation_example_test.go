@@ -156,3 +156,11 @@ func ExampleFailed() {
 	gorgonia.Must(gorgonia.Add(half, half))
 	// Output: slice "half": range 10:21 of axis 1 of input (8, 20) must have 0 ≤ start < end ≤ 20: shapes do not fit
 }
+
+// A histogram of three bins over five numbers.
+func ExampleNet_ScatterSum() {
+	n, x := fed([]float64{0.1, 2.5, 0.7, 2.9, 1.0}, 5)
+	bins := n.Cast(x, "bins", tensor.Int)
+	printed(n, n.ScatterSum(bins, n.Constant(1.0, "", 5), "histogram", 3))
+	// Output: histogram (3) [2 1 2]
+}

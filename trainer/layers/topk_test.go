@@ -58,6 +58,13 @@ func topkCases() []opCase {
 				}
 				return y
 			}},
+		{name: "scatter sum", in: [][]int{{5, 2}}, shape: []int{3, 2},
+			build: func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node {
+				return n.ScatterSum(n.Constant([]int{2, 0, 3, 2, -1}, ""), x[0], "sums", 3)
+			},
+			want: func(x [][]float64) []float64 {
+				return []float64{x[0][2], x[0][3], 0, 0, x[0][0] + x[0][6], x[0][1] + x[0][7]}
+			}},
 		{name: "argmax", in: [][]int{{2, 3, 2}}, shape: []int{2, 2}, flat: true,
 			build: func(n *layers.Net, x gorgonia.Nodes) *gorgonia.Node {
 				return n.Cast(n.ArgMax(x[0], "", -2), "", x[0].Dtype())

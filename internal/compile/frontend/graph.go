@@ -71,6 +71,7 @@ type Model struct {
 	Output  *gorgonia.Node // prediction; nil: none
 	Outputs gorgonia.Nodes // further predictions, under their own names; none without Output
 	Correct *gorgonia.Node // 1 for each row that is classified correctly, else 0; nil: none
+	Metrics []Metric       // sums over the rows of the batch
 	Keep    gorgonia.Nodes // further results, under their own names
 
 	// Accumulate are inputs of a machine whose gradients are added to the contents of their homes.
@@ -78,6 +79,12 @@ type Model struct {
 	// Only are the outputs of a machine that computes nothing else: no gradient gets a home, nothing is
 	// assigned, and no running statistic is moved. Empty: the machine runs the whole graph.
 	Only gorgonia.Nodes
+}
+
+// Metric is a result that the host adds up over steps.
+type Metric struct {
+	Name string
+	Sum  *gorgonia.Node
 }
 
 // Options select the program that a graph is lowered for.
@@ -112,6 +119,7 @@ type StatisticUpdate struct {
 type Forward struct {
 	Loss, Weight, Output, Correct kernels.Value // None: the model has none, or the program does not read it
 	Outputs, Kept                 []ir.Result   // values of Model.Outputs and of Model.Keep, in their orders
+	Metrics                       []ir.Result   // values of Model.Metrics, in its order; none if the program predicts
 	Params                        []Param       // in the order in which they were lowered
 	Statistics                    []StatisticUpdate
 }
@@ -184,6 +192,10 @@ func (g *Graph) Forward() (*Forward, error) {
 		for _, n := range g.Outputs {
 			f.Outputs = append(f.Outputs, ir.Result{Name: n.Name(), Value: g.values[n]})
 		}
+	} else {
+		for _, m := range g.Model.Metrics {
+			f.Metrics = append(f.Metrics, ir.Result{Name: m.Name, Value: g.values[m.Sum]})
+		}
 	}
 	for _, n := range g.Keep {
 		if n != nil {
@@ -199,6 +211,9 @@ func (g *Graph) Forward() (*Forward, error) {
 // roots returns the nodes that the program reads, each once.
 func (g *Graph) roots() (gorgonia.Nodes, error) {
 	results := gorgonia.Nodes{g.Loss, g.Weight, g.Correct}
+	for _, m := range g.Model.Metrics {
+		results = append(results, m.Sum)
+	}
 	switch {
 	case g.Predict && g.Output == nil:
 		return nil, ErrNoOutput

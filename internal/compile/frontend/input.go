@@ -20,6 +20,7 @@ type Input struct {
 	Scale, Shift float64      // decoded = Scale*stored + Shift; a Scale of 0 means 1
 	Resident     string       // name of the resident dataset; empty: the slot holds the field
 	Samples      int          // rows of the resident dataset
+	Rows         int          // of the largest batch, which the field in the slot has room for; 0: those of Spec
 }
 
 // scaled reports whether decoding changes the stored numbers.
@@ -137,6 +138,15 @@ func (g *Graph) field(n *gorgonia.Node, spec kernels.Spec, in Input) (kernels.Va
 // data by the slot's indices.
 func (g *Graph) stored(in Input) (kernels.Value, error) {
 	if in.Resident == "" {
+		// A field that only programs of small batches read has room for the largest one, since the
+		// loader fills it for every batch.
+		if len(in.Spec.Shape) > 0 && in.Rows > in.Spec.Shape[0] {
+			room := in.Spec
+			room.Shape = append(kernels.Shape{in.Rows}, in.Spec.Shape[1:]...)
+			if _, err := g.Homes.Place(ir.Slot, "batch", in.Field, room); err != nil {
+				return kernels.None, err
+			}
+		}
 		return g.Home(ir.Slot, "batch", in.Field, in.Spec)
 	}
 	if in.Samples < 1 {

@@ -112,6 +112,9 @@ func (r *reader) useCount(n *gorgonia.Node) int {
 		for _, m := range slices.Concat(gorgonia.Nodes{r.Loss, r.Output, r.Correct}, r.Outputs, r.Keep) {
 			r.uses[m]++
 		}
+		for _, m := range r.Metrics {
+			r.uses[m.Sum]++
+		}
 	}
 	return r.uses[n]
 }
