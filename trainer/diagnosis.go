@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"runtime/debug"
 	"slices"
