@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -369,4 +370,26 @@ func TestEveryFaultOfStepsIsReturnedAndSurvived(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A prediction that begins in one body and goes on in later ones takes the slots again.
+func TestAPredictionMaySpanBodies(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds, val := samples(t, 45, 4, 3), samples(t, 40, 4, 3)
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{}}
+		tr, want := made(t, small, opt), made(t, small, opt)
+		fit(t, want, ds)
+		next, stop := iter.Pull2(tr.Predict(context.Background(), val))
+		defer stop()
+		stepwise(t, tr, ds, func(s trainer.Step) {
+			for range 8 { // one batch
+				if p, err, ok := next(); err != nil || ok != (s.Step <= 5) {
+					t.Fatalf("step %d: %v, %v, %v", s.Step, p, err, ok)
+				}
+			}
+		})
+		if d := differing(learned(t, tr), learned(t, want)); len(d) > 0 {
+			t.Errorf("%q differ", d)
+		}
+	})
 }
