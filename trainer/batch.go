@@ -34,10 +34,10 @@ type Batch struct {
 //		return nil
 //	}})
 //
-// While Fit or Evaluate runs it returns ErrBusy; it waits for other calls of Step and for a batch of
-// Predict. It may be called in the body of Steps, whose batches are then read again. A batch of fewer
-// rows than Options.Batch has a program of its own, compiled when that number of rows first occurs;
-// the trainer keeps those of the last 8 numbers.
+// While Fit or Evaluate runs it returns ErrBusy; it waits for other calls of Step and for a batch
+// of Predict. It may be called in the body of Steps, whose batches are then read again. A batch of
+// fewer rows than Options.Batch has a program of its own, compiled when that number of rows first
+// occurs; the trainer keeps those of the last 8 numbers.
 //
 // With Options.Accumulate, that many calls of Step, all of full batches, are one window, whose last
 // call updates parameters. While such a window is open, Fit and Steps return ErrBusy, and so does
@@ -83,7 +83,8 @@ func (t *Trainer) ownStep(ctx context.Context, b Batch) (_ Step, err error) {
 	if err := p.fill(ctx, s, program, b); err != nil {
 		return Step{}, err
 	}
-	// What follows is a pass of one step. Within a window it goes on with the pass of the last call.
+	// What follows is a pass of one step. Within a window it goes on with the pass of the last
+	// call.
 	err = p.launch(s)
 	if err == nil {
 		err = p.finishStep(s)

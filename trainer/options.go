@@ -132,8 +132,8 @@ type Options struct {
 	// TrainMetrics makes Fit measure Model.Metrics, too. Default: only Evaluate does. It costs the
 	// time of the metrics in every step.
 	TrainMetrics bool
-	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine. Default:
-	// no call.
+	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine.
+	// Default: no call.
 	Progress func(Progress)
 	// Debug checks after every operation that it changed no byte of scratch outside the buffers
 	// that are live, and names the operation if it did (arena.OverrunError). Default: off. It is
@@ -164,9 +164,9 @@ const (
 	GuardStep Guard = iota
 	// GuardEach checks each gradient just before its own update and frees it afterwards, which
 	// saves most of the gradients' memory unless Clip.Norm, GradientNorm, LossScale or Accumulate
-	// needs all of them. If a step fails, parameters that it has already updated stay changed. A large gradient
-	// may be made and applied a few rows at a time; then rows of one parameter may be changed and
-	// others not. See docs/memory.md#the-guard.
+	// needs all of them. If a step fails, parameters that it has already updated stay changed. A
+	// large gradient may be made and applied a few rows at a time; then rows of one parameter may
+	// be changed and others not. See docs/memory.md#the-guard.
 	GuardEach
 )
 

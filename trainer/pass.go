@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
@@ -166,9 +165,9 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 	return nil
 }
 
-// finish ends a pass that ended with err. Afterwards no step is in flight, the status word is clear,
-// and the slots are free. A pass whose body ended the loop has no step in flight, and no right to the
-// device either: see loopBody.
+// finish ends a pass that ended with err. Afterwards no step is in flight, the status word is
+// clear, and the slots are free. A pass whose body ended the loop has no step in flight, and no
+// right to the device either: see loopBody.
 func (p *epochPass) finish(err error) error {
 	if p.body != nil && p.body.paused {
 		return err
@@ -309,8 +308,8 @@ func (p *epochPass) finishStep(s *slot) error {
 	return nil
 }
 
-// stepError adds the number of a step to its error. A step of Trainer.Step has none, and rows instead
-// of samples of a dataset.
+// stepError adds the number of a step to its error. A step of Trainer.Step has none, and rows
+// instead of samples of a dataset.
 func (p *epochPass) stepError(step int, err error) error {
 	if p.ds != nil {
 		return fmt.Errorf("step %d: %w", step, err)
@@ -326,38 +325,6 @@ func (p *epochPass) stepError(step int, err error) error {
 	return err
 }
 
-// add adds the numbers of the step in slot s to the sums, and sets last to them.
-func (p *epochPass) add(s *slot, loss float64, skipped bool) {
-	rows := s.batch.Rows
-	last := Step{Epoch: p.epoch, Step: p.steps + 1, Steps: p.total, Samples: rows,
-		Loss: loss, Weight: float64(rows), Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.program.sampleBytes}
-	if s.program.hasWeight { // loss is a sum over the rows
-		last.Weight = s.number(s.program.weight)
-		last.Loss = loss / last.Weight
-		p.loss += loss
-	} else {
-		p.loss += loss * float64(rows)
-	}
-	p.weight += last.Weight
-	if s.program.hasAccuracy {
-		correct := s.number(s.program.correct)
-		p.correct += correct
-		last.Accuracy = correct / last.Weight
-	}
-	if s.program.hasNorm {
-		last.Norm = math.Sqrt(s.number(s.program.norm))
-	}
-	p.addMetrics(s)
-	if p.mode == compile.Train {
-		last.Number = p.stepsBefore + int64(s.batch.Step) + 1
-		last.Rate = s.rate
-		last.Skipped, last.Updated = skipped, s.program.updates && !skipped
-	}
-	p.samples += rows
-	p.steps++
-	p.last = last
-}
-
 // maySkip reports whether the update of a step of program may be skipped: because its scaled
 // gradients overflow, or because the weights of its window are all 0. The number of the next update
 // depends on it.
@@ -365,8 +332,8 @@ func (p *epochPass) maySkip(program *boundProgram) bool {
 	return program.checksWeight || program.updates && p.t.plan.opt.scaled()
 }
 
-// weightless reports whether the update of the step in slot s was skipped because the weights of its
-// window were all 0.
+// weightless reports whether the update of the step in slot s was skipped because the weights of
+// its window were all 0.
 func (s *slot) weightless() bool {
 	return s.program.checksWeight && s.status[0] == ir.WeightCode
 }
@@ -378,41 +345,4 @@ func (p *epochPass) overflowed(s *slot, loss float64) bool {
 		return false
 	}
 	return s.status[0] >= ir.FirstGradient && s.status[0] < ir.FirstVariance && p.t.counters.scaling.Scale > optim.MinScale
-}
-
-// countStep counts a step that succeeded, or whose update was skipped: because gradients overflowed,
-// or because it had no weight.
-func (t *Trainer) countStep(s *slot, overflowed, weightless bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.uploaded.Add(s.program.sampleBytes)
-	if s.program.mode == compile.Train {
-		t.counters.steps++
-		if s.program.updates && !overflowed && !weightless {
-			t.counters.updates++
-		}
-		if s.program.updates && !weightless && t.plan.opt.scaled() {
-			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, overflowed)
-		}
-	}
-	t.kept.program, t.kept.slot = s.program, s.index
-}
-
-// accuracy returns the share of correct outputs so far, NaN if the model does not count them.
-func (p *epochPass) accuracy() float64 {
-	if !p.source.full.hasAccuracy {
-		return math.NaN()
-	}
-	return p.correct / p.weight
-}
-
-// result returns the numbers of the pass so far.
-func (p *epochPass) result() Result {
-	r := Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: p.loader.Dropped(), Epoch: p.epoch}
-	r.Metrics = p.metricResults()
-	if p.samples > 0 {
-		r.Loss, r.Accuracy = p.loss/p.weight, p.accuracy()
-		r.Weight, r.Samples, r.Steps, r.Skipped, r.Uploaded = p.weight, p.samples, p.steps, int(p.skipped), p.uploaded
-	}
-	return r
 }
