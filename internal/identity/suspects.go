@@ -2,6 +2,7 @@ package identity
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -78,20 +79,87 @@ var suspects = map[string]suspect{
 var unnamedInput = suspect{leavesOut: "may be several inputs: one without a name is merged with the others of its type and shape",
 	cure: "name each with gorgonia.WithName", possible: unnamed, lone: true}
 
-// Suspects returns the nodes of g that may well stand for two, in the order in which they were made.
-// It leaves out nodes that Gorgonia made to differentiate.
+// Suspects returns the nodes of g that may well stand for two, in the order in which they were made:
+// those that were made more than once, as the graph remembers, and those of which it does not show
+// whether they were. It leaves out nodes that Gorgonia made to differentiate.
 func Suspects(g *gorgonia.ExprGraph) []Doubt {
 	if err := checkVersion(); err != nil {
 		return []Doubt{{Node: "every node", What: "may be several", Cure: err.Error()}}
 	}
 	uses := countUses(g)
+	made := newCreations()
 	found := equalHashes(g)
 	for _, n := range g.AllNodes() {
-		if s := suspectOf(n); s != nil && (s.lone || uses[n] > 1) {
+		s := suspectOf(n)
+		if s == nil || !s.lone && uses[n] < 2 {
+			continue
+		}
+		if made.of(n) > 1 || valueOf(n) != nil || uses[n] > 1 && logarithm(n) {
 			found = append(found, Doubt{Node: nameOf(n), What: s.leavesOut, Cure: s.cure})
 		}
 	}
 	return found
+}
+
+// logarithm reports whether n is the logarithm of a softmax: Log may have made it one, for all readers
+// of the softmax.
+func logarithm(n *gorgonia.Node) bool {
+	return typeName(n) == "*gorgonia.softmaxOp" && reflect.ValueOf(n.Op()).Elem().FieldByName("isLog").Bool()
+}
+
+// creations counts how often nodes were made. Gorgonia adds the edges of a node to its graph each time
+// that it makes the node, also if it then takes an equal one instead; a node without operands it adds to
+// the leaves. To differentiate, it moves edges that are there twice behind the end of the list, where
+// edges of gradients overwrite them.
+type creations struct {
+	leaves map[*gorgonia.ExprGraph]map[*gorgonia.Node]int
+}
+
+func newCreations() *creations {
+	return &creations{leaves: make(map[*gorgonia.ExprGraph]map[*gorgonia.Node]int)}
+}
+
+// of returns how often n was made; many times where the graph does not show it. It is not known of
+// constants.
+func (c *creations) of(n *gorgonia.Node) int {
+	g := n.Graph() // the graph of all nodes, of which others may be parts
+	if g == nil {
+		return math.MaxInt
+	}
+	operands := childrenOf(n)
+	if len(operands) == 0 {
+		return c.leaf(g, n)
+	}
+	to, err := field[map[*gorgonia.Node]gorgonia.Nodes](g, "to")
+	if err != nil || slices.ContainsFunc((*to)[operands[0]], isBackward) {
+		return math.MaxInt
+	}
+	readers := (*to)[operands[0]]
+	readers = readers[:cap(readers)]
+	times := func(nodes gorgonia.Nodes, n *gorgonia.Node) (k int) {
+		for _, x := range nodes {
+			if x == n {
+				k++
+			}
+		}
+		return k
+	}
+	return times(readers, n) / times(operands, operands[0])
+}
+
+// leaf is of for a node without operands.
+func (c *creations) leaf(g *gorgonia.ExprGraph, n *gorgonia.Node) int {
+	if c.leaves[g] == nil {
+		c.leaves[g] = make(map[*gorgonia.Node]int)
+		leaves, err := field[gorgonia.Nodes](g, "leaves")
+		if err != nil {
+			return math.MaxInt
+		}
+		for _, x := range *leaves {
+			c.leaves[g][x]++
+		}
+	}
+	return c.leaves[g][n]
 }
 
 // equalHashes returns nodes that Gorgonia kept apart although their hashes are equal: their ops

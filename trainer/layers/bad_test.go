@@ -93,7 +93,7 @@ func TestOtherBadLayersAreErrorsThatNameLayerAndShapes(t *testing.T) {
 			p := layers.Pool{Kernel: layers.Square(1)}
 			n.MaxPool(n.AvgPool(image(n), "p", p), "p", p)
 		}, layers.ErrName, []string{`max pool "p"`, "already"}},
-		{"activation without a name", func(n *layers.Net) { layers.ReLU(n, image(n), "") }, layers.ErrName, []string{"relu", "no name"}},
+		{"activation of integers", func(n *layers.Net) { layers.ReLU(n, n.Indices("x", 3), "") }, layers.ErrShape, []string{`relu of "x"`, "int", "Cast"}},
 		{"residual that no convolution leads to", func(n *layers.Net) {
 			n.Residual(image(n), "r", func(x *gorgonia.Node) *gorgonia.Node {
 				return n.Conv(x, "c", layers.Conv2D{Out: 6, Kernel: layers.Square(1), Pad: layers.Square(1)}, nil)

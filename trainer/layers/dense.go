@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Activation adds a function of each element of x to n and returns its node, called name.
+// Activation adds a function of each element of x to n and returns its node, called name. The name may
+// be empty.
 type Activation func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node
 
 // Dense adds a fully connected layer, act(x·w + b).  x [B, In] → [B, out]. The parameters are
@@ -55,47 +56,55 @@ func (n *Net) Flatten(x *gorgonia.Node, name string) *gorgonia.Node {
 		n.fail(fmt.Errorf("%s: the input is a scalar: %w", layer, ErrShape))
 		return nil
 	}
-	batch := x.Shape()[0]
-	y, err := gorgonia.Reshape(x, []int{batch, x.Shape().TotalSize() / batch})
+	batch, nodes := x.Shape()[0], len(n.g.AllNodes())
+	to := []int{batch, x.Shape().TotalSize() / batch}
+	y, err := gorgonia.Reshape(x, to)
+	if err == nil && name != "" && len(n.g.AllNodes()) == nodes { // of a node that the graph has already: see activate
+		return n.view("flatten", name, x, to)
+	}
 	return n.keep(layer, name, y, err)
 }
 
 // ReLU is the activation max(x, 0).
 func ReLU(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-	return n.activate("relu", x, name, gorgonia.Rectify)
+	return n.activate("relu", x, name, gorgonia.Rectify, kernels.ReLU)
 }
 
 // Sigmoid is the activation 1/(1+exp(-x)).
 func Sigmoid(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-	layer := fmt.Sprintf("sigmoid %q", name)
-	if !n.ready(layer, x) {
-		return nil
-	}
-	return n.apply(layer, name, kernels.Sigmoid, nil, x) // Gorgonia's own is exactly 1 from 19 on
+	return n.each("sigmoid", kernels.Sigmoid, x, name) // Gorgonia's own is exactly 1 from 19 on
 }
 
 // Tanh is the activation tanh(x).
 func Tanh(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-	return n.activate("tanh", x, name, gorgonia.Tanh)
+	return n.activate("tanh", x, name, gorgonia.Tanh, kernels.Tanh)
 }
 
 // LeakyReLU returns the activation that is x for x > 0 and slope·x otherwise.
 func LeakyReLU(slope float64) Activation {
 	return func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-		layer := fmt.Sprintf("leaky relu %q", name)
-		if !n.ready(layer, x) {
+		if !n.floats(operation("leaky relu", name, x), x) {
 			return nil
 		}
-		return n.apply(layer, name, kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: slope}, x)
+		return n.operate("leaky relu", name, kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: slope}, x)
 	}
 }
 
-// activate adds an activation of Gorgonia.
-func (n *Net) activate(what string, x *gorgonia.Node, name string, f func(*gorgonia.Node) (*gorgonia.Node, error)) *gorgonia.Node {
-	layer := fmt.Sprintf("%s %q", what, name)
-	if !n.ready(layer, x) {
+// activate adds an activation that Gorgonia has, as its node, which its machines run fast. Where that
+// would be a node that the graph has already, it adds one of op, which is not merged: both keep their
+// names.
+func (n *Net) activate(what string, x *gorgonia.Node, name string, f func(*gorgonia.Node) (*gorgonia.Node, error), op *kernels.Op) *gorgonia.Node {
+	layer := operation(what, name, x)
+	if !n.floats(layer, x) {
 		return nil
 	}
+	if name == "" {
+		return n.operate(what, name, op, nil, x)
+	}
+	nodes := len(n.g.AllNodes())
 	y, err := f(x)
+	if err == nil && len(n.g.AllNodes()) == nodes {
+		return n.operate(what, name, op, nil, x)
+	}
 	return n.keep(layer, name, y, err)
 }

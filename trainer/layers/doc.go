@@ -10,7 +10,7 @@
 //	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, and activations: ReLU, LeakyReLU, Sigmoid, Tanh,
 //	                      Erf, GELU, GELUTanh, SiLU, Softplus, ELU, HardSwish, Clamp
 //
-// The names of Erf and the activations after it may be empty.
+// The names of activations may be empty.
 //
 // Operations are layers without parameters, on values of any shape, whose names may be empty:
 //

@@ -46,6 +46,10 @@ func functions() []function {
 		{"power 3", `net.Power(%s, "", 3)`, power(3), func(x float64) float64 { return x * x * x }, nil},
 		{"power 5 of any sign", `net.Power(%s, "", 5)`, power(5), func(x float64) float64 { return x * x * x * x * x }, nil},
 		{"power 1.5", `net.Power(%s, "", 1.5)`, power(1.5), func(x float64) float64 { return math.Pow(x, 1.5) }, positive},
+		{"relu", `layers.ReLU(net, %s, "")`, layers.ReLU, func(x float64) float64 { return max(x, 0) }, quarters},
+		{"leaky relu", `layers.LeakyReLU(0.25)(net, %s, "")`, layers.LeakyReLU(0.25), func(x float64) float64 { return max(x, 0.25*x) }, quarters},
+		{"sigmoid", `layers.Sigmoid(net, %s, "")`, layers.Sigmoid, sigmoid, nil},
+		{"tanh", `layers.Tanh(net, %s, "")`, layers.Tanh, math.Tanh, nil},
 		{"erf", `layers.Erf(net, %s, "")`, layers.Erf, math.Erf, nil},
 		{"gelu", `layers.GELU(net, %s, "")`, layers.GELU, func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 }, nil},
 		{"gelu tanh", `layers.GELUTanh(net, %s, "")`, layers.GELUTanh, func(x float64) float64 {

@@ -121,6 +121,31 @@ func TestNodesThatGorgoniaMergesAreDistinct(t *testing.T) {
 	}
 }
 
+// Activations of one operand are nodes of their own, each with its name, also where Gorgonia would make
+// one node of two.
+func TestActivationsOfOneOperandKeepTheirNames(t *testing.T) {
+	for name, act := range map[string]layers.Activation{"relu": layers.ReLU, "leaky relu": layers.LeakyReLU(0.1), "sigmoid": layers.Sigmoid,
+		"tanh": layers.Tanh, "gelu": layers.GELU, "clamp": layers.Clamp(0, 1)} {
+		n := layers.New(gorgonia.NewGraph())
+		x := n.Input("x", 2, 3)
+		all := gorgonia.Nodes{act(n, x, "first"), act(n, x, "second"), act(n, x, ""), act(n, x, "")}
+		if err := n.Err(); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		names := make(map[string]bool)
+		for _, y := range all {
+			names[y.Name()] = true
+		}
+		if len(names) != 4 || !names["first"] || !names["second"] {
+			t.Errorf("%s: the nodes are called %v", name, names)
+		}
+		if act(n, x, "first"); n.Err() == nil {
+			t.Errorf("%s: a name twice is accepted", name)
+		}
+	}
+}
+
 // BenchmarkPlanOfAnUnrolledNet plans a net of 3,000 time steps, of three nodes each, that all read one
 // input.
 func BenchmarkPlanOfAnUnrolledNet(b *testing.B) {

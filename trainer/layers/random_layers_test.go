@@ -15,15 +15,15 @@ import (
 
 func init() {
 	for _, f := range []function{
-		{"relu", "ReLU", named(layers.ReLU), func(x float64) float64 { return max(x, 0) }, nil},
-		{"leaky relu", "LeakyReLU(0.25)", named(layers.LeakyReLU(0.25)), func(x float64) float64 { return max(x, 0.25*x) }, nil},
-		{"sigmoid", "Sigmoid", named(layers.Sigmoid), func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, nil},
-		{"tanh", "Tanh", named(layers.Tanh), math.Tanh, nil},
+		{"named relu", "ReLU", named(layers.ReLU), func(x float64) float64 { return max(x, 0) }, nil},
+		{"named leaky relu", "LeakyReLU(0.25)", named(layers.LeakyReLU(0.25)), func(x float64) float64 { return max(x, 0.25*x) }, nil},
+		{"named sigmoid", "Sigmoid", named(layers.Sigmoid), func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, nil},
+		{"named tanh", "Tanh", named(layers.Tanh), math.Tanh, nil},
 	} {
 		f.code = "layers." + f.code + `(net, %s, "a name")`
 		randomOps[f.name] = functionOp(f)
 	}
-	kinks["relu"], kinks["leaky relu"] = []float64{0}, []float64{0}
+	kinks["named relu"], kinks["named leaky relu"] = []float64{0}, []float64{0}
 	randomOps["dense"] = denseOp()
 	randomOps["layer norm"] = layerNormOp()
 	randomOps["max pool"] = poolOp("MaxPool", (*layers.Net).MaxPool, slices.Max[[]float64])
@@ -33,7 +33,7 @@ func init() {
 // nextName returns a name that no node of the graph of x has.
 func nextName(x *gorgonia.Node) string { return fmt.Sprintf("n%d", len(x.Graph().AllNodes())) }
 
-// named is an activation that needs a name, and gets a new one.
+// named is an activation that gets a new name. Some with names are nodes of Gorgonia.
 func named(act layers.Activation) layers.Activation {
 	return func(n *layers.Net, x *gorgonia.Node, _ string) *gorgonia.Node { return act(n, x, nextName(x)) }
 }

@@ -40,7 +40,7 @@ func init() {
 
 // kinks are the numbers at which functions of one element are not smooth.
 var kinks = map[string][]float64{
-	"abs": {0}, "elu": {0}, "hard swish": {-3, 3}, "clamp": {-1, 2}, "clamp from below": {0},
+	"abs": {0}, "relu": {0}, "leaky relu": {0}, "elu": {0}, "hard swish": {-3, 3}, "clamp": {-1, 2}, "clamp from below": {0},
 }
 
 // functionOp is a function of each element. Those that are tested on positive numbers need them.

@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -153,6 +154,12 @@ func randomProducts() map[string]randomOp {
 		}, func(d *graphtest.Draft, in gorgonia.Nodes, _ []int) *gorgonia.Node {
 			return d.Must(gorgonia.Mul(in[0], in[1]))
 		}},
+		"outer product": {func(g *randomGrower) (in, args []int) { // of two lengths Gorgonia's gradient fails
+			a := g.rank(1)
+			return []int{a, g.shaped(g.shapes[a]...)}, nil
+		}, func(d *graphtest.Draft, in gorgonia.Nodes, _ []int) *gorgonia.Node {
+			return d.Must(gorgonia.OuterProd(in[0], in[1]))
+		}},
 		"batched matmul": {func(g *randomGrower) (in, args []int) {
 			a := g.rank(3)
 			s := g.shapes[a]
@@ -178,6 +185,8 @@ func randomProducts() map[string]randomOp {
 	}
 }
 
+// randomShapes has no reshape: on a tape machine its result shares memory with its operand, which is then
+// overwritten while it is still read. See TestReshapedValuesAreNotOverwritten.
 func randomShapes() map[string]randomOp {
 	type reduction = func(a *gorgonia.Node, along ...int) (*gorgonia.Node, error)
 	ops := map[string]randomOp{}
@@ -213,6 +222,18 @@ func randomShapes() map[string]randomOp {
 		return []int{x}, g.Perm(len(g.shapes[x]))
 	}, func(d *graphtest.Draft, in gorgonia.Nodes, args []int) *gorgonia.Node {
 		return d.Must(gorgonia.Transpose(in[0], args...))
+	}}
+	ops["by indices"] = randomOp{func(g *randomGrower) (in, args []int) {
+		x, axis := g.rank(1+g.IntN(3)), 0 // along others Gorgonia's gradient panics on another goroutine
+		args = []int{axis}
+		for range 1 + g.IntN(4) {
+			args = append(args, g.IntN(g.shapes[x][axis]))
+		}
+		return []int{x}, args
+	}, func(d *graphtest.Draft, in gorgonia.Nodes, args []int) *gorgonia.Node {
+		index := gorgonia.NewVector(d.Graph, tensor.Int, gorgonia.WithShape(len(args)-1), gorgonia.WithName(fmt.Sprintf("index %d", len(d.Graph.AllNodes()))),
+			gorgonia.WithValue(tensor.New(tensor.WithBacking(slices.Clone(args[1:])))))
+		return d.Must(gorgonia.ByIndices(in[0], index, args[0]))
 	}}
 	ops["slice"] = randomOp{func(g *randomGrower) (in, args []int) {
 		x := g.rank(1 + g.IntN(3))

@@ -2,11 +2,13 @@ package vm_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
@@ -101,4 +103,36 @@ func TestValuesHaveTheTypesAndShapesOfTheTapeMachine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A tape machine overwrites a reshaped value that is still read: of this graph it reads x over the square of the divisor.
+func TestReshapedValuesAreNotOverwritten(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newBuilder(t, tensor.Float64, 1)
+		x, y := d.in("x", 2), d.in("y", 2)
+		let(t, x, vector(-0.5, 1))
+		let(t, y, vector(0.25, -2))
+		quotient := d.must(gorgonia.HadamardDiv(x, d.must(gorgonia.Exp(d.must(gorgonia.Tanh(y))))))
+		shaped := d.must(gorgonia.Reshape(quotient, tensor.Shape{2}))
+		var read gorgonia.Value
+		gorgonia.Read(shaped, &read)
+		if _, err := gorgonia.Grad(d.must(gorgonia.Mean(d.must(gorgonia.Tanh(shaped)))), x, y); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, newMachine(t, dev, d.g, vm.Options{}))
+		want := []float64{-0.5 / math.Exp(math.Tanh(0.25)), 1 / math.Exp(math.Tanh(-2))}
+		q := []float64{math.Tanh(want[0]), math.Tanh(want[1])}
+		if got := elements(read); !allNear(got, want, 1e-12) {
+			t.Errorf("the reshaped value is %v, want %v", got, want)
+		}
+		dq := []float64{(1 - q[0]*q[0]) / 2, (1 - q[1]*q[1]) / 2}
+		dx := []float64{dq[0] * want[0] / -0.5, dq[1] * want[1]}
+		dy := []float64{-dq[0] * want[0] * (1 - math.Pow(math.Tanh(0.25), 2)), -dq[1] * want[1] * (1 - math.Pow(math.Tanh(-2), 2))}
+		if got := elements(gradOf(t, x)); !allNear(got, dx, 1e-12) {
+			t.Errorf("dx is %v, want %v", got, dx)
+		}
+		if got := elements(gradOf(t, y)); !allNear(got, dy, 1e-12) {
+			t.Errorf("dy is %v, want %v", got, dy)
+		}
+	})
 }
