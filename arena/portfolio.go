@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -18,9 +19,9 @@ type solver struct {
 	items   []item
 	keys    [][]float64 // by order, by item: see orders
 	order   []int32
-	spots   []spot
+	shelves shelves
 	offsets []int64
-	scanned int64 // buffers that place has compared, in all components
+	scanned int64 // buffers that a plain scan would have compared, in all components; see place
 }
 
 // found is what a solver returns for a component.
@@ -130,6 +131,7 @@ func itemKeys(items []item) [][]float64 {
 		keys[k] = all[k*len(items) : (k+1)*len(items)]
 	}
 	starts, totals := sectionTotals(items)
+	peaks := newMaxima(totals)
 	for i, it := range items {
 		life := float64(it.end - it.start)
 		keys[keySize][i] = float64(it.size)
@@ -137,14 +139,33 @@ func itemKeys(items []item) [][]float64 {
 		keys[keyLife][i] = life
 		keys[keyStart][i] = -float64(it.start)
 		keys[keyEnd][i] = float64(it.end)
-		var peak int64
 		from, _ := slices.BinarySearch(starts, it.start)
-		for t := from; t < len(starts) && starts[t] < it.end; t++ {
-			peak = max(peak, totals[t])
-		}
-		keys[keyPeak][i] = float64(peak)
+		to, _ := slices.BinarySearch(starts, it.end)
+		keys[keyPeak][i] = float64(peaks.max(from, to))
 	}
 	return keys
+}
+
+// maxima holds the maximum of each 1, 2, 4, … neighbours of a list, by power and first index.
+type maxima [][]int64
+
+func newMaxima(list []int64) maxima {
+	m := maxima{list}
+	for n := 1; 2*n <= len(list); n *= 2 {
+		half := m[len(m)-1]
+		all := make([]int64, len(list)-2*n+1)
+		for i := range all {
+			all[i] = max(half[i], half[i+n])
+		}
+		m = append(m, all)
+	}
+	return m
+}
+
+// max returns the maximum of elements from to to-1, of which there is at least one.
+func (m maxima) max(from, to int) int64 {
+	k := bits.Len(uint(to-from)) - 1
+	return max(m[k][from], m[k][to-(1<<k)])
 }
 
 // sectionTotals returns the distinct starts of sorted items and the bytes that are live at each.
@@ -187,39 +208,27 @@ func (s *solver) sort(keys []int) {
 // items that are live at the same time. It returns the height, and -1. If an item ends at limit or
 // above, it stops and returns the position of that item in s.order.
 //
-// Invariant: s.spots is sorted by off.
+// s.scanned grows by the items that are placed already, as if each were compared: so effort gives a
+// problem one plan, however many of them the tree passes over.
 func (s *solver) place(first bool, limit int64) (height int64, above int) {
-	spots := s.spots[:0]
+	s.shelves.used = 0
+	root := s.shelves.take()
 	for n, i := range s.order {
-		s.scanned += int64(len(spots))
+		s.scanned += int64(n)
 		it := &s.items[i]
-		pick, waste, cur := int64(-1), int64(math.MaxInt64), int64(0)
-		for k := range spots {
-			p := &spots[k]
-			if p.start >= it.end || it.start >= p.end {
-				continue
-			}
-			if gap := p.off - cur; gap >= it.size && gap-it.size < waste {
-				pick, waste = cur, gap-it.size
-				if first {
-					break
-				}
-			}
-			if p.top > cur {
-				cur = alignUp(p.top, it.align)
-			}
+		g := gapSearch{it: it, first: first, pick: -1, waste: math.MaxInt64}
+		if n > 0 {
+			g.search(root)
 		}
-		if pick < 0 {
-			pick = cur
+		if g.pick < 0 {
+			g.pick = g.cur
 		}
-		s.offsets[i] = pick
-		height = max(height, pick+it.size)
+		s.offsets[i] = g.pick
+		height = max(height, g.pick+it.size)
 		if height >= limit {
 			return height, n
 		}
-		at, _ := slices.BinarySearchFunc(spots, pick, func(p spot, off int64) int { return cmp.Compare(p.off, off) })
-		spots = slices.Insert(spots, at, spot{off: pick, top: pick + it.size, start: it.start, end: it.end})
+		root = s.shelves.insert(root, spot{off: g.pick, top: g.pick + it.size, start: it.start, end: it.end})
 	}
-	s.spots = spots
 	return height, -1
 }
