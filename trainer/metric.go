@@ -170,8 +170,12 @@ func (s *metricSet) metricSums(prog *ir.Program) []metricSum {
 	return all
 }
 
-// addMetrics adds the sums of the step in slot s to the totals of the pass.
+// addMetrics adds the sums of the step in slot s to the totals of the pass. Steps of Trainer.Step have
+// none.
 func (p *epochPass) addMetrics(s *slot) {
+	if p.totals == nil {
+		return
+	}
 	for i := range s.program.metrics {
 		m := &s.program.metrics[i]
 		s.addTo(p.totals[m.offset:], &m.value)

@@ -465,3 +465,40 @@ func TestEdgesOfMetrics(t *testing.T) {
 		})
 	}
 }
+
+// Steps and Step train models with metrics, with fields that only metrics read, and with the bits of Fit.
+func TestOwnLoopsTrainModelsWithMetrics(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		r := random(t)
+		c := metricCase{classes: 3, bins: 5}
+		d := c.rows(t, r, 11)
+		for _, train := range []bool{false, true} {
+			opt := trainer.Options{Device: dev, Batch: 4, EvalBatch: 3, Fields: d.ds.Fields(), Sequential: true, TrainMetrics: train}
+			a, b := made(t, c.model, opt), made(t, c.model, opt)
+			fit(t, a, d.ds)
+			for _, err := range b.Steps(t.Context(), d.ds) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if res := evaluate(t, b, d.ds); len(res.Metrics) != 14 {
+					t.Errorf("%d metrics in the body", len(res.Metrics))
+				}
+			}
+			if names := differing(learned(t, a), learned(t, b)); names != nil {
+				t.Errorf("parameters %q differ", names)
+			}
+			_, err := b.Step(t.Context(), trainer.Batch{Rows: 2, Fill: func(f trainer.Fields) error {
+				clear(f.Float32("x"))
+				clear(f.Int32("y"))
+				if train {
+					clear(f.Float32("target"))
+					clear(f.Int32("yes"))
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -30,9 +30,13 @@ type epochPass struct {
 	t      *Trainer
 	mode   compile.Mode // Train or Evaluate
 	source batchSource
+	ds     dataloader.Dataset // nil: the caller of Trainer.Step makes the batches
 	loader *dataloader.Loader
-	epoch  int             // number of the epoch, counted by Fit from 0; 0 in Evaluate
-	stuck  *dataloader.Run // set if a reader has not returned at the end
+	reader reader    // fills the slots
+	total  int       // steps of the pass
+	epoch  int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	body   *loopBody // called after each step; nil unless the pass is one of Steps
+	last   Step      // the step that was collected last
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -51,6 +55,12 @@ type epochPass struct {
 // or to upload.
 func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
+	p.ds = ds
+	if p.mode == compile.Train {
+		if err := t.checkWindow("another pass"); err != nil {
+			return err
+		}
+	}
 	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
 		return err
 	}
@@ -58,6 +68,7 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 		return err
 	}
 	p.totals = make([]float64, t.plan.metrics.elems)
+	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -68,40 +79,43 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they
-// are there. At most two steps are in flight: the device works on one while the other waits. Where
-// updates can be skipped (see maySkip), the second step is not submitted before the outcome of the
-// first one's update is known; only its batch is uploaded.
+// are there. At most two steps are in flight: the device works on one while the other waits. The
+// second step is not submitted before the first one is collected where updates can be skipped (see
+// maySkip), and in a pass of Steps, whose body runs between the two; only its batch is uploaded.
 func (p *epochPass) run(ctx context.Context) (err error) {
-	run, err := p.loader.Epoch(ctx, p.epoch, loaderSlots(p.t.slots[:], p.source.fields))
-	if err != nil {
-		return err
-	}
-	defer func() { err = p.finish(run, err) }()
+	defer func() { err = p.finish(err) }()
 	var before *slot // of the previous step, if that is in flight
 	for {
-		b, err := run.Next(ctx)
+		b, err := p.next(ctx)
 		if err == io.EOF {
-			return p.collect(run, before)
+			return p.collect(ctx, before)
 		}
 		if err != nil {
-			return errors.Join(p.collect(run, before), err)
+			return errors.Join(p.collect(ctx, before), err)
 		}
 		// Whatever fails from here on, the previous step is collected first: it succeeded or has
 		// an error of its own.
 		s := p.t.slots[b.Slot]
 		if err := p.selectProgram(s, b); err != nil {
-			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+			return errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
 		}
-		if before != nil && p.maySkip(before.program) {
-			if err := p.collect(run, before); err != nil {
+		if before != nil && (p.body != nil || p.maySkip(before.program)) {
+			if err := p.collect(ctx, before); err != nil {
 				return err
 			}
 			before = nil
+			if !p.reader.isOpen() { // the body has used the slots: the batch is read again
+				continue
+			}
+			// Without a batch on the device, next would have returned this error.
+			if err := ctx.Err(); p.body != nil && err != nil {
+				return err
+			}
 		}
-		if err := p.submit(run, s); err != nil {
-			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+		if err := p.submit(s); err != nil {
+			return errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
 		}
-		if err := p.collect(run, before); err != nil {
+		if err := p.collect(ctx, before); err != nil {
 			return err
 		}
 		// Where steps are short, or run in the caller's goroutine, this one may be done already:
@@ -109,20 +123,57 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 		before = s
 		if s.ready.Done() {
 			before = nil
-			if err := p.collect(run, s); err != nil {
+			if err := p.collect(ctx, s); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// finish ends the run of a pass that ended with err. Afterwards no step is in flight, and the
-// status word is clear.
-func (p *epochPass) finish(run *dataloader.Run, err error) error {
-	drained, closed := p.t.streams.drain(p.t.slots[:]), run.Close()
-	if closed != nil {
-		p.stuck = run
+// next waits for the next batch. It opens the reader first if that is not open: at the start, and
+// after the body of a pass of Steps has used the slots.
+func (p *epochPass) next(ctx context.Context) (dataloader.Batch, error) {
+	if !p.reader.isOpen() {
+		if p.steps == p.total {
+			return dataloader.Batch{}, io.EOF
+		}
+		if err := p.openReader(ctx); err != nil {
+			return dataloader.Batch{}, err
+		}
 	}
+	return p.reader.run.Next(ctx)
+}
+
+// openReader opens the reader at the first step that is not collected.
+func (p *epochPass) openReader(ctx context.Context) (err error) {
+	t := p.t
+	if p.steps > 0 {
+		// Calls in the body may have dropped the loader and the program of the last batch.
+		if p.loader, err = t.loaders.get(p.mode, p.ds, p.source); err != nil {
+			return err
+		}
+		if p.source.tail != (programKey{}) {
+			if err := t.ensureProgram(ctx, p.source.tail); err != nil {
+				return err
+			}
+		}
+	}
+	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots[:], p.source.fields))
+	if err != nil {
+		return err
+	}
+	p.reader.open(run)
+	return nil
+}
+
+// finish ends a pass that ended with err. Afterwards no step is in flight, the status word is clear,
+// and the slots are free. A pass whose body ended the loop has no step in flight, and no right to the
+// device either: see loopBody.
+func (p *epochPass) finish(err error) error {
+	if p.body != nil && p.body.paused {
+		return err
+	}
+	drained, closed := p.t.streams.drain(p.t.slots[:]), p.reader.close(nil)
 	switch {
 	case err == nil:
 		err = drained
@@ -136,7 +187,7 @@ func (p *epochPass) finish(run *dataloader.Run, err error) error {
 // wait for the previous step.
 func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	t := p.t
-	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.loader.Steps())
+	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.total)
 	program := p.source.full
 	if b.Rows != program.rows || window != program.window {
 		var err error
@@ -156,12 +207,13 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 // number, and the factor of its loss.
 func (p *epochPass) writeControls(s *slot) error {
 	t, b, opt := p.t, s.batch, &p.t.plan.opt
-	_, first, end := opt.window(p.mode, b.Step, p.loader.Steps())
+	_, first, end := opt.window(p.mode, b.Step, p.total)
 	t.memory.willWrite(s.controlsSpan)
 	update := p.updatesBefore - p.skipped + int64(first/max(1, opt.Accumulate)) + 1
 	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
+	s.rate = s.controls[0]
 	// The gradient of the loss starts with the step's share of the window's samples, so that the
 	// sum over the window is the gradient of the mean over all of them, short steps included. With
 	// weights, all steps of a window start with the share of its first step.
@@ -186,7 +238,7 @@ func (p *epochPass) rowsBefore(step int) int {
 }
 
 // submit enqueues the step whose batch is in slot s.
-func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
+func (p *epochPass) submit(s *slot) error {
 	st := &p.t.streams
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
@@ -203,18 +255,40 @@ func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
 	if p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
 	}
-	return run.Release(s.index, s.writable)
+	return p.reader.run.Release(s.index, s.writable)
 }
 
-// collect waits for the step in slot s and adds its numbers to the sums. It does nothing if s is
-// nil.
-func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
+// collect finishes the step in slot s, and calls Options.Progress and the body of Steps. It does
+// nothing if s is nil.
+func (p *epochPass) collect(ctx context.Context, s *slot) error {
 	if s == nil {
 		return nil
 	}
+	if err := p.finishStep(s); err != nil {
+		return err
+	}
+	t := p.t
+	if t.memory.unified {
+		if err := p.reader.run.Release(s.index, nil); err != nil {
+			return err
+		}
+	}
+	if report := t.plan.opt.Progress; report != nil {
+		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.total, Samples: p.samples,
+			Loss: p.loss / p.weight, Accuracy: p.accuracy(),
+			StepLoss: p.last.Loss, StepNorm: p.last.Norm, StepNumber: p.last.Number})
+	}
+	if p.body != nil {
+		return p.body.call(ctx, p)
+	}
+	return nil
+}
+
+// finishStep waits for the step in slot s and adds its numbers to the sums.
+func (p *epochPass) finishStep(s *slot) error {
 	t := p.t
 	if err := s.ready.Sync(); err != nil {
-		return fmt.Errorf("step %d: %w", s.batch.Step, err)
+		return p.stepError(s.batch.Step, err)
 	}
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
@@ -225,35 +299,63 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	case overflowed || weightless:
 		p.skipped++
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
-			return fmt.Errorf("step %d: %w", s.batch.Step, err)
+			return p.stepError(s.batch.Step, err)
 		}
 	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
-		return p.diagnose(run, s)
+		return p.diagnose(s)
 	}
-	if s.program.hasWeight {
+	p.add(s, loss, overflowed || weightless)
+	t.countStep(s, overflowed, weightless)
+	return nil
+}
+
+// stepError adds the number of a step to its error. A step of Trainer.Step has none, and rows instead
+// of samples of a dataset.
+func (p *epochPass) stepError(step int, err error) error {
+	if p.ds != nil {
+		return fmt.Errorf("step %d: %w", step, err)
+	}
+	var number *NonFiniteError
+	var index *IndexError
+	if errors.As(err, &number) {
+		number.row = true
+	}
+	if errors.As(err, &index) {
+		index.row = true
+	}
+	return err
+}
+
+// add adds the numbers of the step in slot s to the sums, and sets last to them.
+func (p *epochPass) add(s *slot, loss float64, skipped bool) {
+	rows := s.batch.Rows
+	last := Step{Epoch: p.epoch, Step: p.steps + 1, Steps: p.total, Samples: rows,
+		Loss: loss, Weight: float64(rows), Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.program.sampleBytes}
+	if s.program.hasWeight { // loss is a sum over the rows
+		last.Weight = s.number(s.program.weight)
+		last.Loss = loss / last.Weight
 		p.loss += loss
-		p.weight += s.number(s.program.weight)
 	} else {
-		p.loss += loss * float64(s.batch.Rows)
-		p.weight += float64(s.batch.Rows)
+		p.loss += loss * float64(rows)
 	}
+	p.weight += last.Weight
 	if s.program.hasAccuracy {
-		p.correct += s.number(s.program.correct)
+		correct := s.number(s.program.correct)
+		p.correct += correct
+		last.Accuracy = correct / last.Weight
+	}
+	if s.program.hasNorm {
+		last.Norm = math.Sqrt(s.number(s.program.norm))
+	}
+	if p.mode == compile.Train {
+		last.Number = p.stepsBefore + int64(s.batch.Step) + 1
+		last.Rate = s.rate
+		last.Skipped, last.Updated = skipped, s.program.updates && !skipped
 	}
 	p.addMetrics(s)
-	p.samples += s.batch.Rows
+	p.samples += rows
 	p.steps++
-	t.countStep(s, overflowed, weightless)
-	if t.memory.unified {
-		if err := run.Release(s.index, nil); err != nil {
-			return err
-		}
-	}
-	if report := t.plan.opt.Progress; report != nil {
-		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.loader.Steps(), Samples: p.samples,
-			Loss: p.loss / p.weight, Accuracy: p.accuracy()})
-	}
-	return nil
+	p.last = last
 }
 
 // maySkip reports whether the update of a step of program may be skipped: because its scaled

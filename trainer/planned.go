@@ -299,7 +299,7 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 func (o *Options) update(w compile.Window, weighted bool) compile.Update {
 	opt := o.optimizer()
 	u := compile.Update{Op: opt.Op(), States: opt.States, ClipNorm: o.Clip.Norm, Scaled: o.scaled(),
-		GuardEach: o.Guard == GuardEach, Window: w}
+		Norm: o.GradientNorm || o.Clip.Norm > 0, GuardEach: o.Guard == GuardEach, Window: w}
 	u.Attrs = opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)
 	return u
 }

@@ -22,13 +22,16 @@ type boundProgram struct {
 	// Uploads of a step, by slot: before the previous step is done, and right before the launch;
 	// see planned.uploads. Both are nil on unified devices.
 	prefetch, atLaunch [2][]kernels.Copy
-	sampleBytes        int64 // of samples that a step uploads
+	sampleBytes        int64      // of samples that a step uploads
+	inputs             []ir.Value // fields of the samples that the step reads from the slot
 
 	loss, weight, correct  ir.Value // results of one element
 	hasWeight, hasAccuracy bool     // weight and correct exist
 	metrics                []metricSum
-	updates                bool // the step updates parameters; false if all are frozen
-	checksWeight           bool // the step ends a window, whose weights may all be 0
+	norm                   ir.Value // square of the global norm of the gradients
+	hasNorm                bool     // norm exists
+	updates                bool     // the step updates parameters; false if all are frozen
+	checksWeight           bool     // the step ends a window, whose weights may all be 0
 }
 
 // bind makes program k of the plan ready to launch.
@@ -44,6 +47,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	}
 	p.loss, _ = prog.Result(compile.LossName)
 	p.weight, p.hasWeight = prog.Result(compile.WeightName)
+	p.norm, p.hasNorm = prog.Result(compile.NormName)
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
 	p.metrics = m.plan.metrics.metricSums(prog)
 	ends := k.mode == compile.Train && k.window.Updates()
@@ -52,6 +56,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	for _, v := range slotValues(prog) {
 		if v.Name != ir.ControlsName && v.Name != ir.IndexField {
 			p.sampleBytes += v.Ref.Size
+			p.inputs = append(p.inputs, v)
 		}
 	}
 	return p, nil

@@ -38,6 +38,7 @@ type slot struct {
 	program *boundProgram
 	batch   dataloader.Batch
 	indices []int32 // of the batch's samples
+	rate    float64 // learning rate of the update, after the schedule; set in training
 }
 
 // newSlot makes slot i, for batches of up to rows. After an error, close releases what was made.

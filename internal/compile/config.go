@@ -17,6 +17,7 @@ const (
 	WeightName  = "weight"  // the sum of the weights, if the model has them
 	CorrectName = "correct" // the number of correct rows; of a model with weights, the sum of their weights
 	OutputName  = "output"
+	NormName    = "gradient norm²" // of the gradients of an update, before clipping: see Update.Norm
 )
 
 // MetricName returns the name of the result that is the sum of a metric.
@@ -101,13 +102,14 @@ type Update struct {
 	Attrs    any                                      // of Op; Attrs.Scaled (not the field below) is true where gradients are multiplied by a factor: see Factor
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
+	Norm     bool                                     // the squared norm of all gradients is a result of a step that updates; all gradients are kept
 	Window   Window                                   // the place of the step in its window
 	// Scaled: the loss is multiplied by the loss scale, which the host includes in
 	// kernels.ControlShare. The update multiplies gradients by kernels.ControlUnscale, 1 / that
 	// scale. All gradients are kept.
 	Scaled bool
 	// GuardEach checks the loss first and each gradient right before its own update, so that none
-	// is kept. ClipNorm, a Window other than Alone, and Scaled override it: all gradients are kept.
+	// is kept. ClipNorm, Norm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
 }
 
@@ -118,7 +120,7 @@ func (u *Update) Factor(weighted bool) bool { return u.Scaled || weighted && u.W
 // KeepsGradients reports whether all gradients are kept until the update, which then happens as a
 // whole or not at all.
 func (u *Update) KeepsGradients() bool {
-	return !u.GuardEach || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
+	return !u.GuardEach || u.ClipNorm > 0 || u.Norm || u.Window != Alone || u.Scaled
 }
 
 // Window is the place of a step in a window of steps whose gradients are accumulated for one
