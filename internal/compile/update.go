@@ -235,8 +235,11 @@ func (c *compiler) norm(squares []kernels.Value, factor kernels.Value) error {
 	for _, s := range squares[1:] {
 		sum = c.Apply(kernels.Add, nil, sum, s)
 	}
-	if factor != kernels.None {
+	switch {
+	case factor != kernels.None:
 		sum = c.Apply(kernels.Mul, nil, c.Apply(kernels.Mul, nil, sum, factor), factor)
+	case len(squares) == 1: // a copy: the sum keeps the parameter's label, which errors name
+		sum = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, sum)
 	}
 	return c.result(NormName, sum)
 }
