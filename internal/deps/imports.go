@@ -77,6 +77,7 @@ var rules = map[string]rule{
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout trainer/report",
 		other: gorgonia},
+	"trainer/loop":    {ours: "dataloader trainer trainer/optim"},
 	"trainer/metrics": {ours: "trainer/layers", other: gorgonia},
 	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":  {ours: "arena kernels"},
