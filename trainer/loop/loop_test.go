@@ -365,6 +365,12 @@ func TestARangeTestFindsWhereLossesFall(t *testing.T) {
 	if s := c.Steepest(); !(s > 1e-3 && s < 0.5) {
 		t.Errorf("steepest at %v", s)
 	}
+	least := math.Inf(1)
+	for _, p := range c {
+		if least = min(least, p.Smooth); p.Smooth > 4*least {
+			t.Errorf("the curve goes on to %v, the least is %v", p.Smooth, least)
+		}
+	}
 	for i := range c[1:] {
 		if ratio := c[i+1].Rate / c[i].Rate; math.Abs(ratio-math.Pow(1e10, 1.0/99)) > 1e-9 {
 			t.Errorf("rate %d is %v times the one before", i+1, ratio)
