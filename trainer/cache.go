@@ -61,7 +61,8 @@ func (o Options) relevantTo(k programKey) Options {
 	o.Schedule, o.Sequential, o.Tail, o.Workers, o.Progress = nil, false, 0, 0, nil
 	switch {
 	case k.mode != compile.Train:
-		o.Optimizer, o.Guard, o.Recompute, o.GradientNorm, o.TrainMetrics = nil, 0, Recompute{}, false, false
+		o.Optimizer, o.Guard, o.Recompute = nil, 0, Recompute{}
+		o.GradientNorm, o.TrainMetrics = false, false
 	case !k.window.Updates():
 		o.Optimizer, o.Guard, o.GradientNorm = nil, 0, false
 	}

@@ -170,8 +170,8 @@ func (s *metricSet) metricSums(prog *ir.Program) []metricSum {
 	return all
 }
 
-// addMetrics adds the sums of the step in slot s to the totals of the pass. Trainer.Step has none: it
-// reports no metrics.
+// addMetrics adds the sums of the step in slot s to the totals of the pass. Steps of Trainer.Step have
+// none.
 func (p *epochPass) addMetrics(s *slot) {
 	if p.totals == nil {
 		return

@@ -416,3 +416,89 @@ func TestMetricsChangeNothingThatIsLearned(t *testing.T) {
 		}
 	})
 }
+
+// TestEdgesOfMetrics has labels that are no class, scores at and beyond the ends of the bins, and weights of rows of several elements.
+func TestEdgesOfMetrics(t *testing.T) {
+	nan := math.NaN()
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x, y, w := net.Input("x", batch, 2, 2), net.Indices("y", batch, 2), net.Input("w", batch) // [B, C, positions]
+		score, target := net.Input("score", batch), net.Input("target", batch)
+		p := net.Param("p", layers.Ones{}, 1)
+		yes := net.At(y, "", 1, 0)
+		m := trainer.Model{Loss: net.Mean(net.Square(p, ""), "loss", layers.Reduce{}), Inputs: net.Inputs(), Params: net.Params(), Output: net.Mul(w, p, "")}
+		m.Metrics = []layers.Metric{metrics.Accuracy(net, x, y, w), metrics.Confusion(net, x, y, w), metrics.MSE(net, x, x, w),
+			metrics.Mean(net, "x", x, w), metrics.AUC(net, score, yes, 2, w), metrics.R2(net, score, target, w)}
+		return m, net.Err()
+	}
+	for _, c := range []struct {
+		what      string
+		y         []int32
+		w, score  []float32
+		target    float32
+		want, sum []float64 // values, and the sums of AUC
+	}{
+		{"all in range", []int32{1, 0, 0, 0, 1, 1}, []float32{1, 2, 0}, []float32{1, 0, 0.5}, 3, []float64{4.0 / 6, 4.0 / 6, 0, 0.25, 1, nan}, []float64{0, 2, 1, 0}},
+		{"no class, without weight", []int32{1, 0, 0, 0, 2, -1}, []float32{1, 2, 0}, []float32{1, 0, 0.5}, 0, []float64{4.0 / 6, 4.0 / 6, 0, 0.25, 1, nan}, []float64{0, 2, 1, 0}},
+		{"no class: above", []int32{1, 0, 0, 0, 2, 0}, []float32{1, 1, 1}, []float32{1, 0, 0.5}, 3, []float64{3.0 / 6, nan, 0, 3.0 / 6, nan, nan}, nil},
+		{"no class: below", []int32{1, 0, 0, 0, 0, -1}, []float32{1, 1, 1}, []float32{1, 0, 0.5}, 0.1, []float64{4.0 / 6, nan, 0, 3.0 / 6, 0.75, nan}, nil},
+		{"scores beyond", []int32{1, 0, 0, 0, 0, 0}, []float32{1, 1, 1}, []float32{7, -7, 0.5}, 3, []float64{4.0 / 6, 4.0 / 6, 0, 3.0 / 6, 0.75, nan}, []float64{0, 1, 1, 1}},
+		{"score without a number", []int32{1, 0, 0, 0, 0, 0}, []float32{1, 1, 1}, []float32{float32(nan), 0, 0.5}, 3, []float64{4.0 / 6, 4.0 / 6, 0, 3.0 / 6, nan, nan}, nil},
+		{"one class", []int32{0, 0, 0, 0, 0, 0}, []float32{1, 1, 1}, []float32{1, 0, 0.5}, 3, []float64{3.0 / 6, 3.0 / 6, 0, 3.0 / 6, nan, nan}, []float64{0, 1, 0, 2}},
+		{"no weight", []int32{1, 0, 0, 0, 0, 0}, []float32{0, 0, 0}, []float32{1, 0, 0.5}, 3, []float64{nan, nan, nan, nan, nan, nan}, []float64{0, 0, 0, 0}},
+	} {
+		// By its logits, the first sample is of classes 1 and 0, the others are of classes 0 and 1.
+		x := []float32{0, 1, 2, 0, 0, 0, -1, 1, 0, 0, -1, 4}
+		ds := columns(t, 3, dataloader.Column("x", x, 2, 2), dataloader.Column("y", c.y, 2), dataloader.Column("w", c.w),
+			dataloader.Column("score", c.score), dataloader.Column("target", []float32{c.target, c.target, c.target}))
+		each(t, func(t *testing.T, dev kernels.Device) {
+			tr := made(t, model, trainer.Options{Device: dev, Batch: 2, Fields: ds.Fields()})
+			res := evaluate(t, tr, ds)
+			for i, want := range c.want {
+				if m := res.Metrics[i]; !equal(m.Value, want, 1e-12) {
+					t.Errorf("%s: %s is %v, want %v; %v", c.what, m.Name, m.Value, want, m.Sum)
+				}
+			}
+			if m := res.Metrics[4]; c.sum != nil && !slices.Equal(m.Sum, c.sum) {
+				t.Errorf("%s: the bins have %v, want %v", c.what, m.Sum, c.sum)
+			}
+		})
+	}
+}
+
+// Steps and Step train models with metrics, with fields that only metrics read, and with the bits of Fit.
+func TestOwnLoopsTrainModelsWithMetrics(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		r := random(t)
+		c := metricCase{classes: 3, bins: 5}
+		d := c.rows(t, r, 11)
+		for _, train := range []bool{false, true} {
+			opt := trainer.Options{Device: dev, Batch: 4, EvalBatch: 3, Fields: d.ds.Fields(), Sequential: true, TrainMetrics: train}
+			a, b := made(t, c.model, opt), made(t, c.model, opt)
+			fit(t, a, d.ds)
+			for _, err := range b.Steps(t.Context(), d.ds) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if res := evaluate(t, b, d.ds); len(res.Metrics) != 14 {
+					t.Errorf("%d metrics in the body", len(res.Metrics))
+				}
+			}
+			if names := differing(learned(t, a), learned(t, b)); names != nil {
+				t.Errorf("parameters %q differ", names)
+			}
+			_, err := b.Step(t.Context(), trainer.Batch{Rows: 2, Fill: func(f trainer.Fields) error {
+				clear(f.Float32("x"))
+				clear(f.Int32("y"))
+				if train {
+					clear(f.Float32("target"))
+					clear(f.Int32("yes"))
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -130,7 +130,7 @@ type Options struct {
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
 	// TrainMetrics makes Fit measure Model.Metrics, too. Default: only Evaluate does. It costs the
-	// time of the metrics in every step.
+	// time of the metrics in every step. Steps and Step do not report them.
 	TrainMetrics bool
 	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine.
 	// Default: no call.

@@ -66,8 +66,8 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	if p.loader, err = t.loaders.get(p.mode, ds, p.source); err != nil {
 		return err
 	}
-	p.total = p.loader.Steps()
 	p.totals = make([]float64, t.plan.metrics.elems)
+	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
 		t.mu.Lock()
 		defer t.mu.Unlock()

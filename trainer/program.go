@@ -27,11 +27,11 @@ type boundProgram struct {
 
 	loss, weight, correct  ir.Value // results of one element
 	hasWeight, hasAccuracy bool     // weight and correct exist
+	metrics                []metricSum
 	norm                   ir.Value // square of the global norm of the gradients
 	hasNorm                bool     // norm exists
-	metrics                []metricSum
-	updates                bool // the step updates parameters; false if all are frozen
-	checksWeight           bool // the step ends a window, whose weights may all be 0
+	updates                bool     // the step updates parameters; false if all are frozen
+	checksWeight           bool     // the step ends a window, whose weights may all be 0
 }
 
 // bind makes program k of the plan ready to launch.

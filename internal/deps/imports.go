@@ -72,11 +72,12 @@ var rules = map[string]rule{
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
 		"trainer/layers trainer/optim trainer/report",
-		other: gorgonia},
+		other: gorgonia + " github.com/dustin/go-humanize"},
 	"trainer/internal/layout": {ours: "arena kernels dataloader internal/ir trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout trainer/report",
 		other: gorgonia},
+	"trainer/loop":    {ours: "dataloader trainer trainer/optim"},
 	"trainer/metrics": {ours: "trainer/layers", other: gorgonia},
 	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":  {ours: "arena kernels"},

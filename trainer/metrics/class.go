@@ -48,7 +48,7 @@ func TopK(net *layers.Net, logits, labels *gorgonia.Node, k int, weight *gorgoni
 //
 //	value accuracy     sums [C, C] Σ w by label and prediction
 //
-// A label outside 0..C-1 whose weight is not 0 makes the value NaN.
+// A label outside 0..C-1 whose weight is not 0 makes the value NaN, and the numbers of class 0.
 func Confusion(net *layers.Net, logits, labels, weight *gorgonia.Node) layers.Metric {
 	const name = "confusion"
 	if !classes(net, name, logits, labels) {
@@ -87,8 +87,8 @@ func confusion(net *layers.Net, name string, prediction, labels, weight *gorgoni
 	}
 	zero := number(net, 0)
 	valid := net.Mul(net.GreaterEqual(label, zero, ""), net.Less(label, number(net, classes), ""), "")
-	// A label that is no class would be left out: its weight becomes infinite instead, at label 0.
-	each = chosen(net, each, net.Div(each, valid, ""))
+	// A label that is no class would be left out: its weight, w/0·0, becomes NaN instead, at label 0.
+	each = chosen(net, each, net.Mul(net.Div(each, valid, ""), valid, ""))
 	row := net.Where(valid, label, zero, "")
 	cell := net.Add(net.Affine(row, "", float64(classes), 0), prediction, "")
 	n := shape.TotalSize()

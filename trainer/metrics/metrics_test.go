@@ -140,6 +140,7 @@ func TestValuesOfSums(t *testing.T) {
 		{metrics.Perplexity(n, n.Input("more", 4), nil), []float64{720, 1}, math.Inf(1)},
 		{metrics.R2(n, x, z, nil), []float64{1, 3, 5, 2}, -1},               // targets 1 and 2
 		{metrics.R2(n, x, z, nil), []float64{1, 3 * 0.1, 3 * 0.01, 3}, nan}, // targets 0.1
+		{metrics.R2(n, x, z, nil), []float64{1, 1 - 1e-15, 1, 1}, nan},      // the same, rounded
 		{metrics.R2(n, x, z, nil), []float64{0, 0, 0, 3}, nan},              // targets 0
 		{metrics.R2(n, x, z, nil), []float64{0, 1e4, 1e8, 1}, nan},          // one sample
 		{metrics.AUC(n, x, z, 2, nil), []float64{0, 3, 2, 0}, 1},
