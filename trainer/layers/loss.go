@@ -9,14 +9,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Losses return one number for each row of the batch, [B]: of rows with several elements, the mean over
-// these. Net.Model makes a model of them. Their names may be empty. Targets are constants to most
-// programs, and have gradients all the same. The files loss_class.go and loss_pair.go have the losses of
-// classes and of pairs of vectors.
+// Losses return one number for each row of the batch, [B]: of rows with several elements, the mean
+// over these. Net.Model makes a model of them. Their names may be empty. Targets are constants to
+// most programs, and have gradients all the same. The files loss_class.go and loss_pair.go have the
+// losses of classes and of pairs of vectors.
 
-// Model returns a model that minimises losses, one number for each row or a scalar, and predicts out. It
-// has all inputs, parameters and running statistics of the net. weight is nil, and then the mean of the
-// losses is minimised, or has the type and shape of the losses, as in [Model.Weight].
+// Model returns a model that minimises losses, one number for each row or a scalar, and predicts
+// out. It has all inputs, parameters and running statistics of the net. weight is nil, and then the
+// mean of the losses is minimised, or has the type and shape of the losses, as in [Model.Weight].
 func (n *Net) Model(out, losses, weight *gorgonia.Node) (Model, error) {
 	if !n.ready("model", losses) || out != nil && !n.operands("model", out) {
 		return Model{}, n.err
@@ -42,8 +42,8 @@ func (n *Net) SquaredError(out, target *gorgonia.Node, name string) *gorgonia.No
 	})
 }
 
-// AbsoluteError adds the mean over each row of |out - target|, the L1 loss. Its gradient where both are
-// equal is 0.
+// AbsoluteError adds the mean over each row of |out - target|, the L1 loss. Its gradient where both
+// are equal is 0.
 // out, target [B, ...] → [B].
 func (n *Net) AbsoluteError(out, target *gorgonia.Node, name string) *gorgonia.Node {
 	return n.elementLoss("absolute error", out, target, name, func(c calc, x, t kernels.Value) kernels.Value {
@@ -52,8 +52,8 @@ func (n *Net) AbsoluteError(out, target *gorgonia.Node, name string) *gorgonia.N
 }
 
 // Huber adds the mean over each row of e²/2 where e = |out - target| is at most delta, and of
-// delta·(e - delta/2) where it is larger. Its slope is at most delta, which is above 0; with a delta of
-// 1 it is also called smooth L1.
+// delta·(e - delta/2) where it is larger. Its slope is at most delta, which is above 0; with a
+// delta of 1 it is also called smooth L1.
 // out, target [B, ...] → [B]. Source: Huber, 1964.
 func (n *Net) Huber(out, target *gorgonia.Node, delta float64, name string) *gorgonia.Node {
 	if !(delta > 0) || !finite(delta) {

@@ -9,8 +9,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// CrossEntropySmooth adds [Net.CrossEntropy] with label smoothing: the target of a row is 1 - smoothing
-// for its class plus smoothing/C for each of the C classes. smoothing is at least 0 and below 1.
+// CrossEntropySmooth adds [Net.CrossEntropy] with label smoothing: the target of a row is
+// 1 - smoothing for its class plus smoothing/C for each of the C classes. smoothing is at least 0
+// and below 1.
 // logits [B, C], labels [B] → [B]. Logits are finite. Source: Szegedy et al., 2016.
 func (n *Net) CrossEntropySmooth(logits, labels *gorgonia.Node, smoothing float64, name string) *gorgonia.Node {
 	if !(smoothing >= 0 && smoothing < 1) {
@@ -27,10 +28,10 @@ func (n *Net) CrossEntropySmooth(logits, labels *gorgonia.Node, smoothing float6
 	})
 }
 
-// ClassWeights adds weights[label] for each label, of type Net.Type: as [Model.Weight] it weighs the
-// losses of classes that are rare or matter more, and the loss is Σ weight·loss / Σ weight.
-// labels [B, ...], integers → [B, ...]. A label outside 0..len(weights)-1 ends a trainer's step with an
-// error that names it: see [Net.Ignore], whose weights are multiplied with these.
+// ClassWeights adds weights[label] for each label, of type Net.Type: as [Model.Weight] it weighs
+// the losses of classes that are rare or matter more, and the loss is Σ weight·loss / Σ weight.
+// labels [B, ...], integers → [B, ...]. A label outside 0..len(weights)-1 ends a trainer's step
+// with an error that names it: see [Net.Ignore], whose weights are multiplied with these.
 func (n *Net) ClassWeights(labels *gorgonia.Node, weights []float64, name string) *gorgonia.Node {
 	layer := operation("class weights", name, labels)
 	if !n.operands(layer, labels) {
@@ -52,12 +53,14 @@ func (n *Net) ClassWeights(labels *gorgonia.Node, weights []float64, name string
 }
 
 // BinaryCrossEntropy adds the mean over each row of -target·log p - (1 - target)·log(1 - p), where
-// p = sigmoid(logit): each element is a question of its own, whose answer is 1 or 0, or a probability.
-// logits, target [B, ...] → [B]. It neither overflows nor loses the gradient p - target of any finite
-// logit.
+// p = sigmoid(logit): each element is a question of its own, whose answer is 1 or 0, or a
+// probability.
+// logits, target [B, ...] → [B]. It neither overflows nor loses the gradient p - target of any
+// finite logit.
 //
-// positive weighs the first term, for answers that are rarely 1: nil for 1, or a node that broadcasts to
-// the logits, such as a constant with one number for each label. No gradient flows through it.
+// positive weighs the first term, for answers that are rarely 1: nil for 1, or a node that
+// broadcasts to the logits, such as a constant with one number for each label. No gradient flows
+// through it.
 func (n *Net) BinaryCrossEntropy(logits, target, positive *gorgonia.Node, name string) *gorgonia.Node {
 	const what = "binary cross entropy"
 	layer := operation(what, name, logits)
@@ -88,8 +91,8 @@ func (n *Net) BinaryCrossEntropy(logits, target, positive *gorgonia.Node, name s
 	}, in...)
 }
 
-// Hinge adds the mean over each row of max(0, 1 - target·out), where targets are 1 or -1. Its gradient
-// where target·out is 1 is 0.
+// Hinge adds the mean over each row of max(0, 1 - target·out), where targets are 1 or -1. Its
+// gradient where target·out is 1 is 0.
 // out, target [B, ...] → [B].
 func (n *Net) Hinge(out, target *gorgonia.Node, name string) *gorgonia.Node {
 	return n.elementLoss("hinge", out, target, name, func(c calc, x, t kernels.Value) kernels.Value {
@@ -124,8 +127,8 @@ func (n *Net) KLDivergence(logp, target *gorgonia.Node, name string) *gorgonia.N
 	return n.divergence("kl divergence", logp, target, name, func(_ calc, x kernels.Value) kernels.Value { return x })
 }
 
-// KLDivergenceLogits is [Net.KLDivergence] of the softmax of logits along the last axis. To learn from
-// another net, target is the softmax of its logits.
+// KLDivergenceLogits is [Net.KLDivergence] of the softmax of logits along the last axis. To learn
+// from another net, target is the softmax of its logits.
 func (n *Net) KLDivergenceLogits(logits, target *gorgonia.Node, name string) *gorgonia.Node {
 	return n.divergence("kl divergence", logits, target, name, func(c calc, x kernels.Value) kernels.Value {
 		return c.Apply(kernels.LogSoftmax, kernels.SoftmaxAttrs{Axis: len(c.Spec(x).Shape) - 1}, x)

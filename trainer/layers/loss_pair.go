@@ -6,9 +6,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Normalize adds x/|x|, |x| the Euclidean norm along the last axis. Squares do not overflow. Zeros stay
-// zeros, with a gradient of 0; elements below the smallest normal number, 1e-38 in float32, may count as
-// zeros. x has 1 dimension or more.
+// Normalize adds x/|x|, |x| the Euclidean norm along the last axis. Squares do not overflow. Zeros
+// stay zeros, with a gradient of 0; elements below the smallest normal number, 1e-38 in float32,
+// may count as zeros. x has 1 dimension or more.
 func (n *Net) Normalize(x *gorgonia.Node, name string) *gorgonia.Node {
 	if !n.rows(operation("normalize", name, x), x) {
 		return nil
@@ -18,16 +18,16 @@ func (n *Net) Normalize(x *gorgonia.Node, name string) *gorgonia.Node {
 	})
 }
 
-// CosineSimilarity adds the cosine of the angle between each row of a and that of b, a·b/(|a|·|b|), from
-// -1 to 1. With zeros it is 0, and so are the gradients.
+// CosineSimilarity adds the cosine of the angle between each row of a and that of b, a·b/(|a|·|b|),
+// from -1 to 1. With zeros it is 0, and so are the gradients.
 // a, b [B, ...] → [B].
 func (n *Net) CosineSimilarity(a, b *gorgonia.Node, name string) *gorgonia.Node {
 	return n.pairLoss("cosine similarity", name, func(c calc, x []kernels.Value) kernels.Value { return c.cosine(x[0], x[1]) }, a, b)
 }
 
-// CosineEmbedding adds a loss of pairs of vectors: 1 - cos for those that are alike, max(0, cos - margin)
-// for others, where cos is their [Net.CosineSimilarity]. alike [B] is above 0 for the former, so that 1
-// and 0 serve as well as 1 and -1. margin is from -1 to 1.
+// CosineEmbedding adds a loss of pairs of vectors: 1 - cos for those that are alike, and
+// max(0, cos - margin) for others, where cos is their [Net.CosineSimilarity]. alike [B] is above 0 for the former, so
+// that 1 and 0 serve as well as 1 and -1. margin is from -1 to 1.
 // a, b [B, ...] → [B].
 func (n *Net) CosineEmbedding(a, b, alike *gorgonia.Node, margin float64, name string) *gorgonia.Node {
 	if !(margin >= -1 && margin <= 1) {
@@ -40,8 +40,8 @@ func (n *Net) CosineEmbedding(a, b, alike *gorgonia.Node, margin float64, name s
 }
 
 // Contrastive adds a loss of pairs of vectors: d² for those that are alike, max(0, margin - d)² for
-// others, where d is their Euclidean distance. alike [B] is above 0 for the former. margin is above 0.
-// The gradient of a distance of 0 is 0: equal vectors are not driven apart.
+// others, where d is their Euclidean distance. alike [B] is above 0 for the former. margin is above
+// 0. The gradient of a distance of 0 is 0: equal vectors are not driven apart.
 // a, b [B, ...] → [B]. Source: Hadsell, Chopra and LeCun, 2006, without the factor 1/2.
 func (n *Net) Contrastive(a, b, alike *gorgonia.Node, margin float64, name string) *gorgonia.Node {
 	if !(margin > 0) || !finite(margin) {
@@ -54,11 +54,11 @@ func (n *Net) Contrastive(a, b, alike *gorgonia.Node, margin float64, name strin
 	})
 }
 
-// Triplet adds max(0, d(anchor, positive) - d(anchor, negative) + margin) for each row, where d is the
-// Euclidean distance: the positive is to be nearer than the negative, by a margin of 0 or more. The
-// gradient of a distance of 0 is 0.
-// anchor, positive, negative [B, ...] → [B]. Source: Schroff, Kalenichenko and Philbin, 2015, without
-// the squares.
+// Triplet adds max(0, d(anchor, positive) - d(anchor, negative) + margin) for each row, where d is
+// the Euclidean distance: the positive is to be nearer than the negative, by a margin of 0 or more.
+// The gradient of a distance of 0 is 0.
+// anchor, positive, negative [B, ...] → [B]. Source: Schroff, Kalenichenko and Philbin, 2015,
+// without the squares.
 func (n *Net) Triplet(anchor, positive, negative *gorgonia.Node, margin float64, name string) *gorgonia.Node {
 	if !(margin >= 0) || !finite(margin) {
 		return n.badOption("triplet", name, anchor, "margin", margin, "must be 0 or more and finite")
@@ -69,13 +69,13 @@ func (n *Net) Triplet(anchor, positive, negative *gorgonia.Node, margin float64,
 	}, anchor, positive, negative)
 }
 
-// InfoNCE adds the cross entropy of each row of a with its partner, the row of b of the same number,
-// among all rows of b: the logits are the [Net.CosineSimilarity] of all pairs, divided by temperature,
-// which is above 0. SimCLR and CLIP add the same loss with a and b exchanged.
+// InfoNCE adds the cross entropy of each row of a with its partner, the row of b of the same
+// number, among all rows of b: the logits are the [Net.CosineSimilarity] of all pairs, divided by
+// temperature, which is above 0. SimCLR and CLIP add the same loss with a and b exchanged.
 // a, b [B, ...] → [B]. Source: van den Oord, Li and Vinyals, 2018.
 //
-// The loss of a row depends on all others of its batch: a short batch has fewer rows to tell apart, and a
-// row alone has a loss of 0. Drop the tail, and compare evaluations of one batch size.
+// The loss of a row depends on all others of its batch: a short batch has fewer rows to tell apart,
+// and a row alone has a loss of 0. Drop the tail, and compare evaluations of one batch size.
 func (n *Net) InfoNCE(a, b *gorgonia.Node, temperature float64, name string) *gorgonia.Node {
 	if !(temperature > 0) || !finite(temperature) || !finite(1/temperature) {
 		return n.badOption("infonce", name, a, "temperature", temperature, "must be above 0 and finite")
@@ -102,8 +102,8 @@ func (n *Net) pairLoss(what, name string, f func(c calc, x []kernels.Value) kern
 	return n.compose(what, name, func(g kernels.Graph, x []kernels.Value) kernels.Value { return f(calc{g}, x) }, in...)
 }
 
-// labelledPairs adds a loss of rows of a and b, and of a number for each: f gets 1 where it is above 0,
-// and 0 elsewhere.
+// labelledPairs adds a loss of rows of a and b, and of a number for each: f gets 1 where it is
+// above 0, and 0 elsewhere.
 func (n *Net) labelledPairs(what string, a, b, alike *gorgonia.Node, name string, f func(c calc, a, b, alike kernels.Value) kernels.Value) *gorgonia.Node {
 	layer := operation(what, name, a)
 	if !n.rows(layer, a) || !n.sameAs(layer, "input", b, "first input", a) || !n.perRowFlags(layer, "alike", alike, a) {
@@ -117,8 +117,8 @@ func (n *Net) labelledPairs(what string, a, b, alike *gorgonia.Node, name string
 
 // unit is x divided by its norm along axes, zeros where it is 0.
 func (c calc) unit(x kernels.Value, axes []int) kernels.Value {
-	// (x/s)/√Σ(x/s)², s = max |x|: the sum is 1 or more unless all elements are 0, and then the floor
-	// has the gradient and nothing is chosen.
+	// (x/s)/√Σ(x/s)², s = max |x|: the sum is 1 or more unless all elements are 0, and then the
+	// floor has the gradient and nothing is chosen.
 	s := c.detach(c.reduce(kernels.Max, c.of(kernels.Abs, x), axes))
 	least, most := c.limits(x)
 	scaled := c.two(kernels.Div, x, c.clamp(s, least, most))
