@@ -82,6 +82,7 @@ func TestALossThatIsASumOverTheRowsIsRefused(t *testing.T) {
 		"by a constant":        func(p *lossParts) *gorgonia.Node { return quot(sum(p.rows), num(4)) },
 		"product with itself":  func(p *lossParts) *gorgonia.Node { return dot(p.rows, p.rows) },
 		"product with ones":    func(p *lossParts) *gorgonia.Node { return dot(vector(p.b, 1), p.rows) },
+		"where they are":       func(p *lossParts) *gorgonia.Node { return sum(p.net.Where(p.rows, p.rows, p.rows, "")) },
 		"divided too early":    func(p *lossParts) *gorgonia.Node { return sum(sum(quot(p.square, num(3)), 1)) },
 	} {
 		for _, batch := range []int{3, 4, 6} {
@@ -106,11 +107,15 @@ func TestALossThatIsASumOverTheRowsIsRefused(t *testing.T) {
 		"log-likelihood": func(p *lossParts) *gorgonia.Node {
 			return gorgonia.Must(gorgonia.Neg(quot(sum(prod(logSoftmax(p), p.t)), num(float64(p.b)))))
 		},
-		"mean and a penalty":    func(p *lossParts) *gorgonia.Node { return plus(mean(p.rows), sum(gorgonia.Must(gorgonia.Square(p.w)))) },
-		"a sum times 0":         func(p *lossParts) *gorgonia.Node { return plus(mean(p.rows), prod(num(0), sum(p.rows))) },
-		"weighted":              func(p *lossParts) *gorgonia.Node { return sum(prod(p.rows, p.weight)) },
-		"weighted product":      func(p *lossParts) *gorgonia.Node { return dot(p.rows, p.weight) },
-		"weighted mean":         func(p *lossParts) *gorgonia.Node { return quot(sum(prod(p.rows, p.weight)), sum(p.weight)) },
+		"mean and a penalty": func(p *lossParts) *gorgonia.Node { return plus(mean(p.rows), sum(gorgonia.Must(gorgonia.Square(p.w)))) },
+		"a sum times 0":      func(p *lossParts) *gorgonia.Node { return plus(mean(p.rows), prod(num(0), sum(p.rows))) },
+		"weighted":           func(p *lossParts) *gorgonia.Node { return sum(prod(p.rows, p.weight)) },
+		"weighted product":   func(p *lossParts) *gorgonia.Node { return dot(p.rows, p.weight) },
+		"weighted mean":      func(p *lossParts) *gorgonia.Node { return quot(sum(prod(p.rows, p.weight)), sum(p.weight)) },
+		"weights where they count": func(p *lossParts) *gorgonia.Node {
+			return sum(prod(p.rows, p.net.Where(p.rows, p.weight, p.rows, "")))
+		},
+		"running sum":           func(p *lossParts) *gorgonia.Node { return quot(sum(p.net.CumSum(p.rows, "", 0)), sum(p.rows)) },
 		"divided by its sum":    func(p *lossParts) *gorgonia.Node { return quot(sum(prod(p.rows, p.rows)), sum(p.rows)) },
 		"root of a sum":         func(p *lossParts) *gorgonia.Node { return gorgonia.Must(gorgonia.Sqrt(sum(p.square))) },
 		"softmax over the rows": func(p *lossParts) *gorgonia.Node { return sum(prod(gorgonia.Must(gorgonia.SoftMax(p.logits, 0)), p.t)) },

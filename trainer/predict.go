@@ -26,8 +26,8 @@ type namedRow struct {
 	row  []float64
 }
 
-// Named returns the row of the node of that name in Model.Outputs, valid until the loop continues, or
-// nil if there is none.
+// Named returns the row of the node of that name in Model.Outputs, valid until the loop continues,
+// or nil if there is none.
 func (p Prediction) Named(name string) []float64 {
 	for _, n := range p.named {
 		if n.name == name {

@@ -20,8 +20,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// composed reads its input twice through shared layers in nested scopes, and shares a matrix with its
-// transposed.
+// composed reads its input twice through shared layers in nested scopes, shares a matrix with its
+// transposed, adds two losses with a weight that is a scalar, and has two more outputs.
 func composed(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.New(g)
 	x := net.Input("x", batch, 4)
@@ -33,8 +33,15 @@ func composed(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	a := branch(x)
 	b := branch(net.Affine(a, "turned", -1, 0))
 	h := net.MatMul(net.Add(a, b, "sum"), net.Parameter("encoder/block/second/w"), "back", layers.Transposed{B: true})
-	h = net.Mul(h, net.Scalar("loss/balance", 0.5), "scaled")
-	return net.Classifier(x, net.Scope("head").Dense(h, "out", 3, nil))
+	logits := net.Scope("head").Dense(h, "out", 3, nil)
+	y := net.Labels("y", batch)
+	apart := net.Huber(a, b, 0.5, "loss/apart")
+	rows := net.Add(net.CrossEntropySmooth(logits, y, 0.1, "loss/classes"), net.Mul(apart, net.Scalar("loss/balance", 0.5), ""), "loss/rows")
+	m, err := net.Model(logits, rows, nil)
+	if err == nil {
+		m.Correct, m.Outputs = net.Correct(logits, y, "correct"), gorgonia.Nodes{a, b}
+	}
+	return m, net.Err()
 }
 
 func TestNamesOfScopesSelectAllThatIsInThem(t *testing.T) {

@@ -288,8 +288,11 @@ func (g *lossGrowth) bounded(in, two *ir.Instr) degrees {
 	}
 	switch {
 	case in.Op == kernels.Softmax || in.Op == kernels.LogSoftmax: // along the rows, it shrinks with their number
-		axis := in.Attrs.(kernels.SoftmaxAttrs).Axis
-		if g.one.Spec(in.Out[0]).Shape[axis] != g.two.Spec(two.Out[0]).Shape[axis] {
+		return g.along(in.Attrs.(kernels.SoftmaxAttrs).Axis, in, two)
+	case in.Op == kernels.CumSum: // along the rows, it grows
+		return g.along(in.Attrs.(kernels.CumSumAttrs).Axis, in, two)
+	case in.Op == kernels.Where:
+		if slices.ContainsFunc(in.In, g.weight) {
 			return uncertain
 		}
 		return constant
@@ -304,6 +307,14 @@ func (g *lossGrowth) bounded(in, two *ir.Instr) degrees {
 		return constant
 	}
 	return uncertain
+}
+
+// along returns 0 for an operation along an axis that does not grow with the batch.
+func (g *lossGrowth) along(axis int, in, two *ir.Instr) degrees {
+	if g.one.Spec(in.Out[0]).Shape[axis] != g.two.Spec(two.Out[0]).Shape[axis] {
+		return uncertain
+	}
+	return constant
 }
 
 // weight reports whether v is a field of the batch with one number a row, as it comes: it may be a

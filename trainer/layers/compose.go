@@ -81,11 +81,11 @@ func (c *composed) Do(in ...gorgonia.Value) (v gorgonia.Value, err error) {
 	return result(c.of, slices.Clone(y.Data), y.Shape...), nil
 }
 
-// DiffWRT reports a gradient for each operand: all are floats.
+// DiffWRT reports a gradient for each operand of floats.
 func (c *composed) DiffWRT(int) []bool {
 	d := make([]bool, len(c.types))
-	for i := range d {
-		d[i] = true
+	for i, t := range c.types {
+		d[i] = t.Float()
 	}
 	return d
 }

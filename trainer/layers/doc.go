@@ -25,18 +25,30 @@
 //	shapes       Reshape, Transpose, Repeat, Concat, Stack
 //	values       Constant, Cast, Where
 //
+// Losses return one number for each row of the batch. All but CrossEntropy and CrossEntropyOneHot
+// may have no name:
+//
+//	numbers   SquaredError, AbsoluteError, Huber, Hinge, BinaryCrossEntropy
+//	classes   CrossEntropy, CrossEntropySmooth, CrossEntropyOneHot, MultiHinge, KLDivergence, KLDivergenceLogits
+//	pairs     CosineEmbedding, Contrastive, Triplet, InfoNCE; CosineSimilarity, Normalize
+//	weights   ClassWeights, Ignore
+//
+// Scope prefixes the names of a part of a model, Shared lets a layer read several inputs, Parameter
+// ties weights, and Scalar is a number that is set while a model trains.
+//
 // Gorgonia makes one node of two whose hashes are equal, and its hashes ignore parts of some
 // operations, such as the high bits of a slice's bounds. Nodes of this package are never merged.
 //
 // Classifier, ClassifierOneHot, Regressor and Autoencoder add the loss and return a [Model]: the
-// nodes that are fed, learned and minimised. A trainer builds the model anew for each batch size.
+// nodes that are fed, learned and minimised. [Net.Model] does with any losses. A trainer builds the
+// model anew for each batch size.
 //
 // An [Init] computes the initial values of a parameter. The graph itself holds none; the trainer
 // fills its memory with [Fill], and [Net.Values] binds values for Gorgonia's own machines.
 //
 // A mistake, such as a shape that does not fit, is an error with the names and the shapes. The net
-// keeps the first one: [Net.Err] returns it, and so do the methods that return a Model. Layers after an
-// error return nil; [Failed] finds the error in the graph.
+// keeps the first one: [Net.Err] returns it, and so do the methods that return a Model. Layers
+// after an error return nil; [Failed] finds the error in the graph.
 //
 // The operations that Gorgonia lacks are gorgonia.Ops with a symbolic gradient. Gorgonia's own
 // machines run and train with them too, but slowly.

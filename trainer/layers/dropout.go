@@ -14,8 +14,8 @@ import (
 // are divided by 1 − rate. Evaluation and prediction return x.  x [...] → same, rate in [0, 1).
 // Source: Srivastava et al., 2014.
 //
-// The dropped elements depend only on the trainer's seed, the training step, the node's name and the
-// element, and not on the number of threads.
+// The dropped elements depend only on the trainer's seed, the training step, the node's name and
+// the element, and not on the number of threads.
 func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Node {
 	layer := fmt.Sprintf("dropout %q", name)
 	if !n.layer(layer, name, x) {

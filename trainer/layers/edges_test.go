@@ -81,7 +81,11 @@ func reductionEdges() []edge {
 }
 
 func TestOperationsHoldAtTheEdgesOnEveryDevice(t *testing.T) {
-	edges := append(functionEdges(), reductionEdges()...)
+	holdAtTheEdges(t, append(functionEdges(), reductionEdges()...))
+}
+
+// holdAtTheEdges compares the results and slopes of edges on every device.
+func holdAtTheEdges(t *testing.T, edges []edge) {
 	for _, device := range devices {
 		for _, dt := range types {
 			t.Run(fmt.Sprint(device.name, " ", dt), func(t *testing.T) {

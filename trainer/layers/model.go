@@ -20,8 +20,8 @@ type Model struct {
 	// Output is the result of Predict, one row for each sample: logits or values.
 	Output *gorgonia.Node
 	// Outputs are more results of Predict, one row for each sample, which are found by the names of
-	// their nodes: the latent vector of an autoencoder, the attention of a layer. They need an Output,
-	// and cost memory and time only in prediction. Nil: none.
+	// their nodes: the latent vector of an autoencoder, the attention of a layer. They need an
+	// Output, and cost memory and time only in prediction. Nil: none.
 	Outputs gorgonia.Nodes
 	// Loss is the scalar to minimise, the mean over the rows of the batch. With Weight, it has one
 	// loss for each weight instead. Required. A trainer refuses a loss that is certainly a sum over

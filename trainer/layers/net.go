@@ -11,9 +11,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Net adds layers to one graph, under a prefix of names if it is a scope. After an error all methods
-// do nothing and return nil; Err and the methods that return a Model return the first error. A Net,
-// with all its scopes, is not safe for concurrent use.
+// Net adds layers to one graph, under a prefix of names if it is a scope. After an error all
+// methods do nothing and return nil; Err and the methods that return a Model return the first
+// error. A Net, with all its scopes, is not safe for concurrent use.
 type Net struct {
 	// Type is the type of inputs and parameters added from now on: tensor.Float32 (default) or
 	// tensor.Float64.
@@ -196,8 +196,8 @@ func (p *Param) value(seed uint64) (v gorgonia.Value, err error) {
 	return v, err
 }
 
-// leaf adds a node without an operation, of 1 dimension or more. It checks everything that would make
-// Gorgonia panic.
+// leaf adds a node without an operation, of 1 dimension or more. It checks everything that would
+// make Gorgonia panic.
 func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node {
 	if !n.usable() {
 		return nil

@@ -60,13 +60,7 @@ func (n *Net) Variance(x *gorgonia.Node, name string, r Reduce) *gorgonia.Node {
 // is 0.
 func (n *Net) Norm(x *gorgonia.Node, name string, r Reduce) *gorgonia.Node {
 	return n.reduce("norm", x, name, r, func(c calc, x kernels.Value, axes []int) kernels.Value {
-		// s·√Σ(x/s)², s = max |x|. The sum is 1 or more unless all elements are 0: then the floor has the
-		// gradient, and s = 0 makes the result 0.
-		s := c.detach(c.reduce(kernels.Max, c.of(kernels.Abs, x), axes))
-		least, most := c.limits(x)
-		scaled := c.two(kernels.Div, x, c.clamp(s, least, most))
-		sum := c.reduce(kernels.Sum, c.of(kernels.Square, scaled), axes)
-		return c.mul(s, c.of(kernels.Sqrt, c.two(kernels.Maximum, sum, c.scalar(x, 0.25))))
+		return c.norm(x, axes)
 	})
 }
 
@@ -145,6 +139,17 @@ func (n *Net) axesOf(layer string, x *gorgonia.Node, axes []int) (sorted []int, 
 // reduce is a reduction of x that keeps axes as dimensions of 1.
 func (c calc) reduce(op *kernels.Op, x kernels.Value, axes []int) kernels.Value {
 	return c.Apply(op, kernels.ReduceAttrs{Axes: axes, Keep: true}, x)
+}
+
+// norm is the Euclidean norm of x along axes, which stay as dimensions of 1.
+func (c calc) norm(x kernels.Value, axes []int) kernels.Value {
+	// s·√Σ(x/s)², s = max |x|. The sum is 1 or more unless all elements are 0: then the floor has the
+	// gradient, and s = 0 makes the result 0.
+	s := c.detach(c.reduce(kernels.Max, c.of(kernels.Abs, x), axes))
+	least, most := c.limits(x)
+	scaled := c.two(kernels.Div, x, c.clamp(s, least, most))
+	sum := c.reduce(kernels.Sum, c.of(kernels.Square, scaled), axes)
+	return c.mul(s, c.of(kernels.Sqrt, c.two(kernels.Maximum, sum, c.scalar(x, 0.25))))
 }
 
 // prod is the product of x along axes, which stay as dimensions of 1.

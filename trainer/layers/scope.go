@@ -9,9 +9,9 @@ import (
 )
 
 // Scope returns a net that adds to the same graph under the prefix "name/": the layer "dense" of
-// Scope("encoder") has the parameter "encoder/dense/w". All names that are given to the scope get the
-// prefix, those of inputs too; operations without a name have none to prefix. Scopes nest: a scope's
-// own scopes, and Scope("encoder/block"), begin with its prefix.
+// Scope("encoder") has the parameter "encoder/dense/w". All names that are given to the scope get
+// the prefix, those of inputs too; operations without a name have none to prefix. Scopes nest: a
+// scope's own scopes, and Scope("encoder/block"), begin with its prefix.
 //
 // The net has all that its scopes add, and their first error. Type and Weights are those of the net
 // now. A name that is empty, or begins or ends with "/", is an error that wraps [ErrName].
@@ -20,16 +20,16 @@ import (
 func (n *Net) Scope(name string) *Net { return n.scope("scope", name, n.shares) }
 
 // Shared returns a [Net.Scope] in which a name may be used again: a layer of a name that was used
-// before has the same parameters and running statistics, so that one layer reads several inputs. The
-// branches of a siamese net and the steps of a recurrent one are such layers.
+// before has the same parameters and running statistics, so that one layer reads several inputs.
+// The branches of a siamese net and the steps of a recurrent one are such layers.
 //
 //	enc := net.Shared("enc")
 //	a := enc.Dense(x, "dense", 8, layers.Tanh)
 //	b := enc.Dense(y, "dense", 8, layers.Tanh) // the same enc/dense/w and enc/dense/b
 //
 // The gradient of a parameter is the sum over all its uses, and each use updates running statistics
-// once. A parameter keeps its first Init; a second use of another shape or type is an error that wraps
-// [ErrShape] and has both. The later nodes of a name are called by it and a number, as
+// once. A parameter keeps its first Init; a second use of another shape or type is an error that
+// wraps [ErrShape] and has both. The later nodes of a name are called by it and a number, as
 // "enc/dense/out 2"; dropout of a later node drops other elements. Inputs are not shared.
 func (n *Net) Shared(name string) *Net { return n.scope("shared scope", name, true) }
 
@@ -42,8 +42,8 @@ func (n *Net) scope(what, name string, shares bool) *Net {
 }
 
 // Parameter returns the parameter or running statistic called name that the net, or the scope, has
-// added. Used again, it ties weights: the table of an embedding is the output projection, too, if it is
-// transposed, and its gradient is the sum of both uses.
+// added. Used again, it ties weights: the table of an embedding is the output projection, too, if
+// it is transposed, and its gradient is the sum of both uses.
 //
 //	h := net.Embedding(words, "words", vocabulary, 64)
 //	…
@@ -70,9 +70,10 @@ func (n *Net) Parameter(name string) *gorgonia.Node {
 // scalar is the kind of leaf that may have no dimensions.
 const scalar = "scalar"
 
-// Scalar adds a parameter of one number, of no dimensions, that training leaves as it is: the program
-// writes it between steps, through the Write of the trainer's parameter, and the next step reads it. The
-// weight of a loss is one that changes while a model trains. value is its first value.
+// Scalar adds a parameter of one number, of no dimensions, that training leaves as it is: the
+// program writes it between steps, through the Write of the trainer's parameter, and the next step
+// reads it. The weight of a loss is one that changes while a model trains. value is its first
+// value.
 //
 //	loss := net.Add(a, net.Mul(net.Scalar("balance", 0.1), b, ""), "loss")
 func (n *Net) Scalar(name string, value float64) *gorgonia.Node {
@@ -115,7 +116,8 @@ func find(list []Param, name string) *Param {
 	return nil
 }
 
-// again returns x, a parameter that is used again, or records an error if it has another type or shape.
+// again returns x, a parameter that is used again, or records an error if it has another type or
+// shape.
 func (n *Net) again(what, name string, x *gorgonia.Node, dims []int) *gorgonia.Node {
 	if n.err == nil && (x.Dtype() != n.Type || !slices.Equal([]int(x.Shape()), dims)) {
 		n.fail(fmt.Errorf("%s %q is used again as %s %s, and is %s %s: uses of one name must agree: %w", what, name,
@@ -127,8 +129,8 @@ func (n *Net) again(what, name string, x *gorgonia.Node, dims []int) *gorgonia.N
 	return x
 }
 
-// freshName returns the whole name of a node that is to be called name: with the prefix and, in a shared
-// scope, with a number if it was used before.
+// freshName returns the whole name of a node that is to be called name: with the prefix and, in a
+// shared scope, with a number if it was used before.
 func (n *Net) freshName(name string) string {
 	full := n.prefix + name
 	if uses := n.uses[full]; n.shares && uses > 0 {

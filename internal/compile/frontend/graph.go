@@ -168,8 +168,8 @@ func (g *Graph) Forward() (*Forward, error) {
 	if err := g.lower(roots); err != nil {
 		return nil, err
 	}
-	// A program that does not predict still has the result "output" if Keep lists that node. One that
-	// predicts may compute the losses of its rows, as an output, and has no result "loss".
+	// A program that does not predict still has the result "output" if Keep lists that node. One
+	// that predicts may compute the losses of its rows, as an output, and has no result "loss".
 	valueOf := func(n *gorgonia.Node) kernels.Value {
 		if n == nil || g.Predict && n != g.Output || !slices.Contains(roots, n) {
 			return kernels.None
