@@ -19,7 +19,8 @@ import (
 //
 // Plan, Stats, LossScale, Params and Kept do not use the device.
 type usage struct {
-	device chan struct{} // holds one element during a brief use, and while a pass begins or Close runs
+	device    chan struct{} // holds one element during a brief use, and while a pass begins or Close runs
+	snapshots snapshots     // calls that wait for the end of a step
 
 	mu     sync.Mutex
 	made   bool // by New
@@ -92,12 +93,20 @@ func (u *usage) beginPass(ctx context.Context, name string) error {
 
 // endPass ends a pass. stuck is its run if a reader has not returned, else nil.
 func (u *usage) endPass(stuck *dataloader.Run) {
+	defer u.snapshots.end()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.pass = ""
 	if stuck != nil {
 		u.stuck = stuck
 	}
+}
+
+// passes reports whether a pass runs.
+func (u *usage) passes() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.pass != ""
 }
 
 // beginClose reserves the device for Close, without waiting, and reports whether this is the first
