@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/evenkeel/evenkeel/arena"
 )
@@ -83,6 +84,11 @@ func (p *Predictor) predict(ctx context.Context, dst [][]float32, inputs []any) 
 // lead computes the batch of all calls that wait. r is that of the caller, who is the leader.
 func (p *Predictor) lead(ctx context.Context, r *predictRequest) error {
 	q := &p.queue
+	if q.crowded {
+		// The callers of the batch before this one are awake and may call again. If they get the
+		// processor first, their rows are in this batch.
+		runtime.Gosched()
+	}
 	if q.delay {
 		if err := q.gather(ctx, r, p.maxDelay); err != nil {
 			return err
@@ -95,6 +101,7 @@ func (p *Predictor) lead(ctx context.Context, r *predictRequest) error {
 	if len(q.batch) > 0 {
 		p.computeBatch(q.batch)
 	}
+	q.crowded = len(q.batch) > 1
 	p.lane.run.Unlock()
 	q.mu.Lock()
 	for _, o := range q.batch {

@@ -26,7 +26,8 @@ type predictorQueue struct {
 	made       int // requests that exist
 
 	// Only the leader uses these.
-	batch []*predictRequest
+	batch   []*predictRequest
+	crowded bool // the last batch was of several calls
 
 	most  int           // rows of a full batch
 	delay bool          // batches wait for further rows
