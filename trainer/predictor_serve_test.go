@@ -328,3 +328,31 @@ func waitFor(t *testing.T, p *trainer.Predictor, n int) {
 		time.Sleep(10 * time.Microsecond)
 	}
 }
+
+// Within one planned size, neither the place of a row nor the rows next to it change its bits.
+func TestARowHasTheSameBitsInEveryPlace(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, size := range []int{2, 4, 16} {
+			p := predictor(t, image, trainer.PredictorOptions{Device: dev, Batch: 16, Sizes: []int{1, 2, 4, 16}})
+			x := fieldOf(t, samples(t, 16, 64, 3), 0)
+			row := x[:64]
+			var want []float32
+			for place := range size {
+				for _, rows := range []int{size/2 + 1, size} { // some are padding, or none is
+					if place >= rows {
+						continue
+					}
+					batch := slices.Clone(x[:64*rows])
+					copy(batch[64*place:], row)
+					got := predict(t, p, rows, batch)[3*place : 3*place+3]
+					if want == nil {
+						want = slices.Clone(got)
+					}
+					if !slices.Equal(got, want) {
+						t.Fatalf("size %d, %d rows, place %d: %v, want %v", size, rows, place, got, want)
+					}
+				}
+			}
+		}
+	})
+}
