@@ -32,7 +32,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-//go:embed onnxruntime.py
+//go:embed rows.py
 var script []byte
 
 // speed is the result of one run.
@@ -93,7 +93,7 @@ func compare(ctx context.Context, f flags, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "onnxruntime.py")
+	file := filepath.Join(dir, "rows.py")
 	if err := os.WriteFile(file, script, 0o600); err != nil {
 		return err
 	}
