@@ -132,3 +132,10 @@ func insidePass() bool {
 		}
 	}
 }
+
+// passes reports whether a pass runs.
+func (u *usage) passes() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.pass != ""
+}

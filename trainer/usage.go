@@ -19,14 +19,15 @@ import (
 //
 // Plan, Stats, LossScale, Params and Kept do not use the device.
 type usage struct {
-	device    chan struct{} // holds one element during a brief use, and while a pass begins or Close runs
-	snapshots snapshots     // calls that wait for the end of a step
+	device chan struct{} // holds one element during a brief use, and while a pass begins or Close runs
 
 	mu     sync.Mutex
 	made   bool // by New
 	closed bool
 	pass   string          // name of the pass that runs, or ""
 	stuck  *dataloader.Run // of a pass that ended although a reader had not returned and may still write to a slot
+
+	snapshots snapshots // calls that wait for the end of a step
 }
 
 // open permits use.
@@ -100,13 +101,6 @@ func (u *usage) endPass(stuck *dataloader.Run) {
 	if stuck != nil {
 		u.stuck = stuck
 	}
-}
-
-// passes reports whether a pass runs.
-func (u *usage) passes() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.pass != ""
 }
 
 // beginClose reserves the device for Close, without waiting, and reports whether this is the first
