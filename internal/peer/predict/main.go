@@ -4,14 +4,16 @@
 //	go run ./internal/peer/predict -peer python3 -rounds 5
 //
 // The Python needs the packages onnxruntime and onnx. Both libraries run the same networks, one after
-// the other in each round; the table shows medians over the rounds. onnxruntime runs with one thread
-// a call and with as many as there are processors, and the table shows the faster one.
+// the other in each round; the table shows medians over the rounds. Each library runs with one thread
+// a call and with as many as there are processors, and the table shows the faster one. With one
+// thread a call, this library has a view for each processor, among which the callers are divided.
 package main
 
 import (
 	"context"
 	_ "embed" // of the script
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -22,6 +24,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +37,9 @@ import (
 
 //go:embed rows.py
 var script []byte
+
+// The libraries.
+const here, there = "Evenkeel", "onnxruntime"
 
 // speed is the result of one run.
 type speed struct {
@@ -102,20 +108,20 @@ func compare(ctx context.Context, f flags, out io.Writer) error {
 		for _, callers := range []int{1, 8, 64} {
 			runs := make(map[string][]speed)
 			for range f.rounds {
-				s, err := ours(ctx, net, callers, f.seconds)
-				if err != nil {
-					return err
-				}
-				runs["Evenkeel"] = append(runs["Evenkeel"], s)
 				for _, threads := range []int{1, runtime.NumCPU()} {
-					if f.peer == "" {
-						break
-					}
-					s, err := theirs(ctx, f, file, net, callers, threads)
+					s, err := ours(ctx, net, callers, threads, f.seconds)
 					if err != nil {
 						return err
 					}
-					name := fmt.Sprintf("onnxruntime, threads %d", threads)
+					name := fmt.Sprintf("%s, threads %d", here, threads)
+					runs[name] = append(runs[name], s)
+					if f.peer == "" {
+						continue
+					}
+					if s, err = theirs(ctx, f, file, net, callers, threads); err != nil {
+						return err
+					}
+					name = fmt.Sprintf("%s, threads %d", there, threads)
 					runs[name] = append(runs[name], s)
 				}
 			}
@@ -141,33 +147,58 @@ func show(out io.Writer, net string, callers int, runs map[string][]speed) {
 		fmt.Fprintf(out, "%-4s %7d  %-28s %10.0f %9.0f %9.0f%s\n", net, callers, name, median(r, rate),
 			median(r, func(s speed) float64 { return s.P50 }), median(r, func(s speed) float64 { return s.P99 }), note)
 	}
-	best := ""
-	for name, r := range runs {
-		if name != "Evenkeel" && (best == "" || median(r, rate) > median(runs[best], rate)) {
-			best = name
+	fastest := func(library string) (best string) {
+		for name, r := range runs {
+			if strings.HasPrefix(name, library) && (best == "" || median(r, rate) > median(runs[best], rate)) {
+				best = name
+			}
 		}
+		return best
 	}
-	if best == "" {
-		line("Evenkeel", "")
+	mine, other := fastest(here), fastest(there)
+	if other == "" {
+		line(mine, "")
 		return
 	}
-	line("Evenkeel", fmt.Sprintf("  %.2f ×", median(runs["Evenkeel"], rate)/median(runs[best], rate)))
-	line(best, "")
+	line(mine, fmt.Sprintf("  %.2f ×", median(runs[mine], rate)/median(runs[other], rate)))
+	line(other, "")
+}
+
+// predictors returns a predictor, and views of it if there is one thread a call: as many as
+// processors that the callers can use.
+func predictors(ctx context.Context, dev *cpu.Device, net string, callers, threads int) ([]*trainer.Predictor, error) {
+	views := 0
+	if threads == 1 {
+		views = min(runtime.NumCPU(), callers) - 1
+	}
+	p, err := trainer.NewPredictor(ctx, map[string]trainer.ModelFunc{"mlp": mlp, "cnn": cnn}[net],
+		trainer.PredictorOptions{Device: dev, Batch: 32, Views: views})
+	all := []*trainer.Predictor{p}
+	for range views {
+		if err == nil {
+			p, err = p.View()
+			all = append(all, p)
+		}
+	}
+	return all, err
 }
 
 // ours measures this library.
-func ours(ctx context.Context, net string, callers int, seconds float64) (_ speed, err error) {
-	dev, err := cpu.Open(cpu.Options{})
+func ours(ctx context.Context, net string, callers, threads int, seconds float64) (_ speed, err error) {
+	dev, err := cpu.Open(cpu.Options{Threads: threads})
 	if err != nil {
 		return speed{}, err
 	}
 	defer dev.Close()
-	p, err := trainer.NewPredictor(ctx, map[string]trainer.ModelFunc{"mlp": mlp, "cnn": cnn}[net],
-		trainer.PredictorOptions{Device: dev, Batch: 64})
+	ps, err := predictors(ctx, dev, net, callers, threads)
+	defer func() {
+		for _, p := range ps {
+			err = errors.Join(err, p.Close())
+		}
+	}()
 	if err != nil {
 		return speed{}, err
 	}
-	defer p.Close()
 	length := time.Duration(seconds * float64(time.Second))
 	taken := make([][]float64, callers)
 	failed := make([]error, callers)
@@ -184,7 +215,7 @@ func ours(ctx context.Context, net string, callers int, seconds float64) (_ spee
 			}
 			at := time.Now()
 			for at.Sub(begun) < length {
-				if failed[c] = p.Predict(ctx, dst, x); failed[c] != nil {
+				if failed[c] = ps[c%len(ps)].Predict(ctx, dst, x); failed[c] != nil {
 					return
 				}
 				now := time.Now()
