@@ -12,6 +12,8 @@
 //     that names options which would.
 //   - [Trainer.Fit] trains one epoch, [Trainer.Evaluate] measures loss and accuracy, and
 //     [Trainer.Predict] yields outputs. They allocate no device memory.
+//   - [NewPredictor] makes a [Predictor], which answers single rows of many goroutines without a
+//     dataset, also while the trainer goes on: docs/predict.md.
 //   - [Trainer.Params] reads and writes parameters, [Trainer.Kept] reads other values of a step.
 //     [Trainer.Plan] returns the plan, [Trainer.Stats] the counters, [Trainer.LossScale] the state
 //     of loss scaling. [Trainer.Close] releases the memory.

@@ -74,7 +74,6 @@ type Predictor struct {
 
 	batch    int
 	maxDelay time.Duration
-	cancel   func() // releases the lane; nil once done
 }
 
 // predictorCounts are the counters of PredictorStats.

@@ -263,7 +263,8 @@ func TestAPredictorRefusesWrongArguments(t *testing.T) {
 	if err := p.Predict(done, make([]float32, 3), one); !errors.Is(err, context.Canceled) {
 		t.Errorf("done context: %v", err)
 	}
-	if err := p.Predict(nil, make([]float32, 3), one); !errors.Is(err, trainer.ErrOption) { //nolint:staticcheck // the test is of nil
+	var none context.Context
+	if err := p.Predict(none, make([]float32, 3), one); !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("nil context: %v", err)
 	}
 }
@@ -300,5 +301,22 @@ func TestAModelThatMixesRowsIsRefused(t *testing.T) {
 		}
 		opt.Batch = 1
 		predictor(t, mixing, opt)
+	})
+}
+
+func TestAPredictorOf16BitsComputesWhatTheTrainerDoes(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 16, 4, 3)
+		x := fieldOf(t, ds, 0)
+		plain := predict(t, predictor(t, small, trainer.PredictorOptions{Device: dev, Batch: 16}), 16, x)
+		for _, half := range []arena.DType{arena.BFloat16, arena.Float16} {
+			tr := made(t, small, trainer.Options{Device: dev, Batch: 16, Fields: ds.Fields(), Precision: half})
+			p := predictor(t, small, trainer.PredictorOptions{Device: dev, Batch: 16, Precision: half})
+			got := predict(t, p, 16, x)
+			equalTo(t, half.String(), got, outputs(t, tr, ds))
+			if slices.Equal(got, plain) {
+				t.Errorf("%v rounds nothing", half)
+			}
+		}
 	})
 }
