@@ -230,6 +230,9 @@ func (w *predictorWeights) change(f func() error) error {
 	if closed {
 		return errPredictorClosed
 	}
+	if err := w.compute.Sync(); err != nil { // as in compute
+		return err
+	}
 	return f()
 }
 

@@ -186,6 +186,9 @@ func (p *Predictor) computeBatch(batch []*predictRequest) {
 // compute computes requests as one batch and writes their outputs. It returns the number of rows.
 func (p *Predictor) compute(batch []*predictRequest) (rows int, err error) {
 	l := p.lane
+	if err := l.stream.Sync(); err != nil { // a closed device has freed the memory: nothing may be written there
+		return 0, err
+	}
 	if p.weights.memory.touch != nil {
 		for _, s := range l.spans {
 			p.weights.memory.willWrite(s)

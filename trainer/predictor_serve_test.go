@@ -356,3 +356,26 @@ func TestARowHasTheSameBitsInEveryPlace(t *testing.T) {
 		}
 	})
 }
+
+func TestAPredictorOnAClosedDeviceReturnsErrors(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		p, err := trainer.NewPredictor(t.Context(), small, trainer.PredictorOptions{Device: dev, Batch: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+		values := map[string][]float32{"hidden/w": make([]float32, 32), "hidden/b": make([]float32, 8),
+			"out/w": make([]float32, 24), "out/b": make([]float32, 3)}
+		for name, err := range map[string]error{
+			"Predict":     p.Predict(t.Context(), make([]float32, 3), make([]float32, 4)),
+			"LoadWeights": p.LoadWeights(t.Context(), func(name string) []float32 { return values[name] }),
+			"Close":       p.Close(),
+		} {
+			if !errors.Is(err, trainer.ErrClosed) {
+				t.Errorf("%s: got %v, want ErrClosed", name, err)
+			}
+		}
+	})
+}
