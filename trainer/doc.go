@@ -15,6 +15,8 @@
 //   - [Trainer.Steps] is Fit as a loop of your own: it yields after each [Step], and the body may
 //     use the trainer. [Trainer.Step] trains one step on a [Batch] that the caller makes. See
 //     docs/loops.md.
+//   - [NewPredictor] makes a [Predictor], which answers single rows of many goroutines without a
+//     dataset, also while the trainer goes on: docs/predict.md.
 //   - [Trainer.Params] reads and writes parameters, [Trainer.Kept] reads other values of a step.
 //     [Trainer.Plan] returns the plan, [Trainer.Stats] the counters, [Trainer.LossScale] the state
 //     of loss scaling. [Trainer.Close] releases the memory.

@@ -518,3 +518,34 @@ func ExampleNonFiniteError() {
 	}
 	// Output: sample 1, field x, element 0: NaN
 }
+
+// A predictor answers single rows, also while the trainer goes on. Here the weights are set by hand;
+// Predictor.Load copies those of a trainer.
+func ExampleNewPredictor() {
+	dev, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x := net.Input("x", batch, 2)
+		return trainer.Model{Inputs: net.Inputs(), Output: net.Dense(x, "layer", 1, nil), Params: net.Params()}, net.Err()
+	}
+	ctx := context.Background()
+	p, err := trainer.NewPredictor(ctx, model, trainer.PredictorOptions{Device: dev, Batch: 8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	weights := map[string][]float32{"layer/w": {2, 3}, "layer/b": {1}}
+	if err := p.LoadWeights(ctx, func(name string) []float32 { return weights[name] }); err != nil {
+		log.Fatal(err)
+	}
+	dst := make([]float32, 2)
+	if err := p.Predict(ctx, dst, []float32{10, 100, 20, 200}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(dst)
+	// Output: [321 641]
+}

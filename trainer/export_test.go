@@ -7,3 +7,13 @@ func Alone(build func()) {
 	defer func() { <-modelCalls }()
 	build()
 }
+
+// Waiting returns the number of rows of each call that waits in the queue of p.
+func Waiting(p *Predictor) (rows []int) {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	for r := p.queue.head; r != nil; r = r.next {
+		rows = append(rows, r.rows)
+	}
+	return rows
+}

@@ -86,13 +86,17 @@ func initializers(m Model) (inits map[string]layers.Init, nodes map[string]*gorg
 	for _, p := range slices.Concat(m.Params, m.Statistics) {
 		inits[p.Node.Name()], nodes[p.Node.Name()] = p.Init, p.Node
 	}
-	if m.Loss == nil {
+	root := m.Loss
+	if root == nil { // the model of a predictor
+		root = m.Output
+	}
+	if root == nil {
 		return inits, nodes
 	}
 	// A model need not list frozen values and integers, and those that Gorgonia made: see checkValues.
-	for _, n := range m.Loss.Graph().AllNodes() {
+	for _, n := range root.Graph().AllNodes() {
 		if n.IsVar() && nodes[n.Name()] == nil {
-			nodes[n.Name()], inits[n.Name()] = n, batchNormInit(m.Loss.Graph(), n)
+			nodes[n.Name()], inits[n.Name()] = n, batchNormInit(root.Graph(), n)
 		}
 	}
 	return inits, nodes

@@ -92,6 +92,7 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 		if err != nil {
 			return errors.Join(p.collect(ctx, before), err)
 		}
+		p.t.usage.snapshots.serve()
 		// Whatever fails from here on, the previous step is collected first: it succeeded or has
 		// an error of its own.
 		s := p.t.slots[b.Slot]

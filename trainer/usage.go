@@ -35,6 +35,8 @@ type usage struct {
 	paused *epochPass      // the pass of Steps whose body runs, or nil
 	ended  chan struct{}   // holds one element after the end of a pass that ran while another was paused
 	stuck  *dataloader.Run // of a pass that ended although a reader had not returned and may still write to a slot
+
+	snapshots snapshots // calls that wait for the end of a step
 }
 
 // open permits use.
@@ -116,6 +118,7 @@ func (u *usage) beginPass(ctx context.Context, name string, trains bool) error {
 
 // endPass ends a pass. stuck is its run if a reader has not returned, else nil.
 func (u *usage) endPass(stuck *dataloader.Run) {
+	defer u.snapshots.end()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.pass = ""
@@ -137,6 +140,7 @@ func (u *usage) keepStuck(run *dataloader.Run) {
 
 // pause admits other uses while the body of p, the pass that runs, is called.
 func (u *usage) pause(p *epochPass) {
+	defer u.snapshots.end()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.pass, u.paused = "", p

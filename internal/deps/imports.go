@@ -69,6 +69,7 @@ var rules = map[string]rule{
 	"internal/page":             {},
 	"internal/seed":             {},
 	"internal/peer":             examples,
+	"internal/peer/predict":     examples,
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
 		"trainer/layers trainer/optim trainer/report",
