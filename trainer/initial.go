@@ -134,5 +134,5 @@ func (m *memory) writeInitialValues(compute arena.Stream) error {
 			}
 		}
 	}
-	return nil
+	return m.writeAverages()
 }

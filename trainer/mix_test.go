@@ -37,8 +37,8 @@ type mix struct {
 // String describes the mix, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",
-		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory)
+	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, average %+v, tail %d, memory %d",
+		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Average, o.Tail, o.Memory)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
@@ -67,6 +67,9 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		Schedule: []optim.Schedule{nil, optim.Step{Every: 3, Factor: 0.5}, optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}}[r.IntN(3)],
 		Tail:     dataloader.Tail(r.IntN(2)), Sequential: r.IntN(2) == 0, Workers: r.IntN(3),
 		LossScale: optim.Scaling{Mode: optim.ScalingMode(r.IntN(3))}, Precision: []arena.DType{0, arena.Float32, arena.BFloat16, arena.Float16}[r.IntN(4)]}
+	if r.IntN(2) == 0 {
+		m.opt.Average = averages[r.IntN(len(averages))]
+	}
 	tail := r.IntN(m.opt.Batch)
 	if tail == 1 && normalized[m.net] && m.opt.Tail == dataloader.KeepTail {
 		tail = 0
@@ -196,6 +199,14 @@ func (m mix) train(t *testing.T) map[string]string {
 	}
 	evaluate(t, tr, m.data)
 	got := learned(t, tr)
+	if m.opt.Average.On() {
+		if _, err := tr.Averaged().Evaluate(t.Context(), m.data); err != nil {
+			t.Errorf("%v: evaluation with averages: %v", m, err)
+		}
+		for name, v := range learnedFrom(t, tr.Averaged().Params) {
+			got["average of "+name] = v
+		}
+	}
 	if err := tr.Close(); err != nil {
 		t.Errorf("%v: close: %v", m, err)
 	}

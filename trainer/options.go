@@ -55,6 +55,10 @@ type Options struct {
 	Optimizer optim.Optimizer
 	// Schedule changes the learning rate from update to update. Default: the rate stays as it is.
 	Schedule optim.Schedule
+	// Average keeps an average of the trained parameters, to evaluate and predict with:
+	// Trainer.Averaged. Default: none. It takes as much memory as those parameters, in pinned host
+	// memory if Offload.State is set, and changes no bit of training.
+	Average optim.Average
 	// Clip limits gradients by value, by global norm, or both. Default: no limit. Clipping by norm
 	// keeps all gradients until the end of the step.
 	Clip optim.Clip

@@ -27,12 +27,13 @@ import (
 //	loader ─► pinned slot ─upload stream─► device slot ─┐
 //	          (one place on unified devices)            └─compute stream─► results ─► sums
 type epochPass struct {
-	t      *Trainer
-	mode   compile.Mode // Train or Evaluate
-	source batchSource
-	loader *dataloader.Loader
-	epoch  int             // number of the epoch, counted by Fit from 0; 0 in Evaluate
-	stuck  *dataloader.Run // set if a reader has not returned at the end
+	t        *Trainer
+	mode     compile.Mode // Train or Evaluate
+	averaged bool         // it evaluates with the averages of parameters
+	source   batchSource
+	loader   *dataloader.Loader
+	epoch    int             // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	stuck    *dataloader.Run // set if a reader has not returned at the end
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -50,7 +51,7 @@ type epochPass struct {
 // or to upload.
 func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
-	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
+	if p.source, err = t.openSource(ctx, p.mode, p.averaged, ds); err != nil {
 		return err
 	}
 	if p.loader, err = t.loaders.get(p.mode, ds, p.source); err != nil {
@@ -138,7 +139,7 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	program := p.source.full
 	if b.Rows != program.rows || window != program.window {
 		var err error
-		if program, err = t.programs.find(programKey{p.mode, b.Rows, p.source.dataset, window}); err != nil {
+		if program, err = t.programs.find(p.key(b.Rows, window)); err != nil {
 			return err
 		}
 	}
@@ -148,6 +149,11 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 		return err
 	}
 	return t.streams.enqueueCopies(program.prefetch[s.index])
+}
+
+// key returns the key of the program for a batch of rows.
+func (p *epochPass) key(rows int, w compile.Window) programKey {
+	return programKey{mode: p.mode, rows: rows, dataset: p.source.dataset, window: w, averaged: p.averaged}
 }
 
 // writeControls writes the controls of the step in slot s: the optimizer's numbers, the step's
@@ -175,6 +181,7 @@ func (p *epochPass) writeControls(s *slot) error {
 	}
 	s.controls[kernels.ControlShare] = share
 	s.controls[kernels.ControlStep] = float64(p.stepsBefore + int64(b.Step) + 1)
+	t.plan.weighAverages(s, update)
 	return nil
 }
 
@@ -186,12 +193,13 @@ func (p *epochPass) rowsBefore(step int) int {
 // submit enqueues the step whose batch is in slot s.
 func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
 	st := &p.t.streams
+	s.averages = false
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
 			return err
 		}
 	}
-	if err := s.program.enqueue(st, s); err != nil {
+	if err := errors.Join(s.program.enqueue(st, s), p.t.enqueueAverages(s)); err != nil {
 		return err
 	}
 	if err := st.compute.Record(s.ready); err != nil {

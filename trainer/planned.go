@@ -26,6 +26,8 @@ type programKey struct {
 	rows    int            // of the batch
 	dataset int            // index into Options.Resident, or streamed
 	window  compile.Window // of the step; Alone unless mode is Train
+
+	averaged bool // evaluation or prediction with the averages of parameters
 }
 
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
@@ -121,28 +123,46 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	}
 	// Training comes first: its program decides the homes of parameters, gradients and state. Those
 	// of evaluation and prediction find what they read there.
+	if err := p.compileAll(ctx, false, compile.Train, compile.Evaluate, compile.Predict); err != nil {
+		return nil, err
+	}
+	if opt.Average.On() {
+		if err := p.compileAverages(ctx); err != nil {
+			return nil, err
+		}
+		if err := p.compileAll(ctx, true, compile.Evaluate, compile.Predict); err != nil {
+			return nil, err
+		}
+	}
+	// From here on a program may not have a home that none of these has: the layout is final.
+	p.homes.Sealed = true
+	for _, k := range p.order {
+		if k != averagesKey {
+			p.scratch = max(p.scratch, p.scratchForOneRow(ctx, k))
+		}
+	}
+	return p, errors.Join(p.checkNames(), p.layOut())
+}
+
+// compileAll compiles the programs of modes for full batches of all datasets.
+func (p *planned) compileAll(ctx context.Context, averaged bool, modes ...compile.Mode) error {
 	for _, dataset := range p.datasets() {
-		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
-			for _, w := range opt.windows(mode) {
-				k := programKey{mode, opt.rows(mode), dataset, w}
+		for _, mode := range modes {
+			for _, w := range p.opt.windows(mode) {
+				k := programKey{mode: mode, rows: p.opt.rows(mode), dataset: dataset, window: w, averaged: averaged}
 				prog, err := p.compile(ctx, k, nil)
 				if errors.Is(err, frontend.ErrNoOutput) {
 					continue
 				}
 				if err != nil {
-					return nil, err
+					return err
 				}
 				p.add(k, prog)
 				p.scratch = max(p.scratch, prog.Plan.Bytes)
 			}
 		}
 	}
-	// From here on a program may not have a home that none of these has: the layout is final.
-	p.homes.Sealed = true
-	for _, k := range p.order {
-		p.scratch = max(p.scratch, p.scratchForOneRow(ctx, k))
-	}
-	return p, errors.Join(p.checkNames(), p.layOut())
+	return nil
 }
 
 // datasets returns the dataset indices that batches can come from.
@@ -226,6 +246,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if k.dataset != streamed {
 		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)
 	}
+	if k.averaged {
+		prog.Name += ", averages"
+	}
 	if !p.homes.Sealed {
 		if err := p.initial.record(m, prog, &p.homes, &p.opt, len(p.order) == 0); err != nil {
 			return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
@@ -238,7 +261,7 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k programKey) (cfg compile.Config, err error) {
 	o := &p.opt
 	cfg = compile.Config{
-		Mode:    k.mode,
+		Mode: k.mode, Averaged: k.averaged,
 		Offload: compile.Offload(o.Offload), Homes: &p.homes, Device: o.Device, Debug: o.Debug,
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
 	}
@@ -344,6 +367,9 @@ func (p *planned) layOut() error {
 	region(ir.Gradients, "gradients")
 	region(ir.State, "optimizer state")
 	region(ir.Statistics, "running statistics")
+	if len(p.homes.Parts(ir.Averages)) > 0 {
+		region(ir.Averages, "averages")
+	}
 	for i := range p.regions {
 		p.regions[i][ir.Slot].Region = layout.AddRegion(l, fmt.Sprintf("slot %d", i), p.homes.Parts(ir.Slot))
 	}

@@ -35,9 +35,10 @@ type slot struct {
 	writable, writableOnce dataloader.Waiter
 
 	// The step that uses the slot.
-	program *boundProgram
-	batch   dataloader.Batch
-	indices []int32 // of the batch's samples
+	program  *boundProgram
+	averages bool // the step moves the averages of parameters
+	batch    dataloader.Batch
+	indices  []int32 // of the batch's samples
 }
 
 // newSlot makes slot i, for batches of up to rows. After an error, close releases what was made.

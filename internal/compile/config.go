@@ -28,16 +28,20 @@ const (
 	Evaluate             // loss and correct answers
 	Predict              // output
 	Machine              // a user's own graph, for CompileMachine
+	Average              // averages of parameters, for CompileAverages
 )
 
 // String returns the mode's name in plans.
-func (m Mode) String() string { return [...]string{"train", "evaluate", "predict", "machine"}[m] }
+func (m Mode) String() string {
+	return [...]string{"train", "evaluate", "predict", "machine", "averages"}[m]
+}
 
 // Config is a model and how to compile it.
 type Config struct {
 	frontend.Model
 	Mode      Mode
 	Eval      bool // of a machine: dropout and batch normalization work as outside training
+	Averaged  bool // to evaluate or predict: parameters that have averages are read at the homes of these
 	Update    Update
 	Recompute Recompute
 	Precision Precision
