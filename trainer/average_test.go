@@ -196,10 +196,8 @@ func TestAveragesTakeTheBytesOfTheTrainedParameters(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 20, 4, 3)
 		for _, offload := range []trainer.Offload{{}, {State: true}, {State: true, Parameters: true}, {Parameters: true}} {
-			if offload.State || offload.Parameters {
-				if dev.Unified() {
-					continue
-				}
+			if dev.Unified() && (offload.State || offload.Parameters) {
+				continue
 			}
 			opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offload, Frozen: []string{"hidden/b"}}
 			plain, err := trainer.Plan(t.Context(), small, opt)

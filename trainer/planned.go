@@ -141,6 +141,7 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 			p.scratch = max(p.scratch, p.scratchForOneRow(ctx, k))
 		}
 	}
+	p.scratch = max(p.scratch, arena.Align) // MixParams needs a number there
 	return p, errors.Join(p.checkNames(), p.layOut())
 }
 

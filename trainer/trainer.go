@@ -25,6 +25,7 @@ type Trainer struct {
 	short     shortPrograms
 	loaders   loaders
 	residents residents
+	copies    paramCopies
 
 	// These have locks of their own.
 	staging  hostBatches
@@ -190,7 +191,7 @@ func (t *Trainer) Close() error {
 	// for their work before programs and events go, which that work uses. The memory is last.
 	errs := []error{t.loaders.close()}
 	if first {
-		errs = append(errs, t.streams.close(), t.programs.close())
+		errs = append(errs, t.streams.close(), t.programs.close(), t.copies.close())
 		t.staging.drop()
 		for _, s := range t.slots {
 			errs = append(errs, s.close())
