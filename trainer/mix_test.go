@@ -91,6 +91,12 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 	if r.IntN(3) == 0 && model.Output.Name() != "" {
 		m.opt.Keep = []string{model.Output.Name()}
 	}
+	switch r.IntN(4) {
+	case 0:
+		m.opt.Keep = append(m.opt.Keep, "*/grad", "*/gradnorm")
+	case 1:
+		m.opt.Keep = append(m.opt.Keep, "*/gradnorm")
+	}
 	if m.resident {
 		m.opt.Resident = []dataloader.Dataset{m.data}
 	} else {

@@ -124,7 +124,11 @@ type Options struct {
 	// called twice for each batch size. See docs/from-gorgonia.md#limits.
 	AllowMerged bool
 
-	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
+	// Keep makes values readable after a step, by Trainer.Read and Trainer.Kept: those of nodes, by
+	// their names; the gradient of a parameter, as "hidden/w/grad"; the L2 norm of the gradients of a
+	// layer's parameters, as "hidden/gradnorm". "*/grad" means the gradients of all parameters that
+	// are trained, "*/gradnorm" the norms of all their layers. Gradients are those of an update: of
+	// all its steps, without the loss scale, before Clip; steps without an update have none.
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
 	// Progress is called after every step of Fit and Evaluate, in the caller's goroutine. Default:

@@ -50,6 +50,8 @@ type planned struct {
 	order    []programKey // of compilation; the first program trains
 	initial  initialValues
 
+	kept []string // names of Options.Keep, see keptNames
+
 	distinct map[int]bool // batch sizes of graphs in which every node is known to be one
 
 	scratch int64 // bytes: the largest need of any program
@@ -142,7 +144,9 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 		}
 	}
 	p.scratch = max(p.scratch, arena.Align) // MixParams needs a number there
-	return p, errors.Join(p.checkNames(), p.layOut())
+	kept, err := p.keptNames()
+	p.kept = kept
+	return p, errors.Join(err, p.checkNames(), p.layOut())
 }
 
 // compileAll compiles the programs of modes for full batches of all datasets.
@@ -316,19 +320,22 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 func (o *Options) update(w compile.Window, weighted bool) compile.Update {
 	opt := o.optimizer()
 	u := compile.Update{Op: opt.Op(), States: opt.States, ClipNorm: o.Clip.Norm, Scaled: o.scaled(),
-		GuardEach: o.Guard == GuardEach, Window: w}
+		GuardEach: o.Guard == GuardEach, Window: w, Keep: o.Keep}
 	u.Attrs = opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)
 	return u
 }
 
-// keepNodes finds the nodes of Options.Keep.
+// keepNodes finds the nodes of Options.Keep. Names of gradients are not those of nodes: see
+// planned.keptNames.
 func (o *Options) keepNodes(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 	var nodes gorgonia.Nodes
 	for _, name := range o.Keep {
 		found := g.ByName(name)
 		switch len(found) {
 		case 0:
-			return nil, fmt.Errorf("keep %q: the graph has no such node: %w", name, ErrOption)
+			if !compile.IsGradient(name) {
+				return nil, fmt.Errorf("keep %q: the graph has no such node: %w", name, ErrOption)
+			}
 		case 1:
 			nodes = append(nodes, found[0])
 		default:

@@ -23,6 +23,7 @@ type slot struct {
 	// Places of the views, for devices that check accesses.
 	fields       []arena.Span // of host
 	controlsSpan arena.Span
+	resultsSpan  arena.Span
 	outcome      arena.Span // of results and status
 
 	// copied passes when the upload is done: the host may write again. ready passes when the step
@@ -68,7 +69,8 @@ func newSlot(m *memory, i, rows int) (s *slot, err error) {
 	if home, ok := homes.Find(ir.Guard, ir.GuardName); ok {
 		s.status = dataloader.View[int32](bytesOf(m.hostSpan(m.ref(home.Ref, i), i)))
 	}
-	s.results = bytesOf(m.hostSpan(m.ref(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)}, i), i))
+	s.resultsSpan = m.hostSpan(m.ref(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)}, i), i)
+	s.results = bytesOf(s.resultsSpan)
 	s.outcome = m.hostSpan(m.plan.outcome(i), i)
 	return s, nil
 }

@@ -26,6 +26,7 @@ type Trainer struct {
 	loaders   loaders
 	residents residents
 	copies    paramCopies
+	buffer    []byte // see readBuffer
 
 	// These have locks of their own.
 	staging  hostBatches
@@ -157,7 +158,7 @@ func (t *Trainer) Stats() Stats {
 		for _, p := range t.programs {
 			s.Host += p.ir.HostBytes()
 		}
-		s.Host += t.loaders.bytes.Load() + t.staging.bytes()
+		s.Host += t.loaders.bytes.Load() + t.staging.bytes() + int64(cap(t.buffer))
 	}
 	return s
 }
@@ -193,9 +194,11 @@ func (t *Trainer) Close() error {
 	if first {
 		errs = append(errs, t.streams.close(), t.programs.close(), t.copies.close())
 		t.staging.drop()
+		t.mu.Lock() // Read reads results
 		for _, s := range t.slots {
 			errs = append(errs, s.close())
 		}
+		t.mu.Unlock()
 	}
 	if len(t.loaders.open) == 0 {
 		t.mu.Lock() // Stats reads the memory

@@ -103,6 +103,7 @@ type Update struct {
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
 	Window   Window                                   // the place of the step in its window
+	Keep     []string                                 // names of gradients that are results, if the step updates: see GradSuffix
 	// Scaled: the loss is multiplied by the loss scale, which the host includes in
 	// kernels.ControlShare. The update multiplies gradients by kernels.ControlUnscale, 1 / that
 	// scale. All gradients are kept.

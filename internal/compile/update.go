@@ -66,6 +66,9 @@ func (c *compiler) update(grads []kernels.Value) error {
 		}
 	}
 	if u.Window.Updates() {
+		if err := c.keepResults(trained, grads); err != nil {
+			return err
+		}
 		for i, p := range trained {
 			if !keep {
 				guard = c.check(p, i, grads, guard)
