@@ -46,19 +46,19 @@ func (a Average) Weight(t int64) float64 {
 func (a Average) Validate() error {
 	var decay, kind, start, every error
 	if a.Decay != 0 && !(a.Decay > 0 && a.Decay < 1) {
-		decay = fmt.Errorf("Decay is %v, must be above 0 and below 1", a.Decay)
+		decay = fmt.Errorf("%s is %v, must be above 0 and below 1", "Decay", a.Decay)
 	}
 	switch {
 	case a.Decay != 0 && a.Uniform:
-		kind = errors.New("Decay and Uniform are both set: choose one")
+		kind = fmt.Errorf("%s and Uniform are both set: choose one", "Decay")
 	case !a.On() && a != (Average{}):
 		kind = errors.New("neither Decay nor Uniform is set: set one, or leave all fields at 0")
 	}
 	if a.Start < 0 {
-		start = fmt.Errorf("Start is %d, must be the number of an update, from 1, or 0 for 1", a.Start)
+		start = fmt.Errorf("%s is %d, must be the number of an update, from 1, or 0 for 1", "Start", a.Start)
 	}
 	if a.Every < 0 {
-		every = fmt.Errorf("Every is %d, must be 1 or more updates, or 0 for 1", a.Every)
+		every = fmt.Errorf("%s is %d, must be 1 or more updates, or 0 for 1", "Every", a.Every)
 	}
 	return check("average", decay, kind, start, every)
 }
