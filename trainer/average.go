@@ -20,8 +20,7 @@ import (
 
 // Averaged is a trainer seen through the averages of Options.Average: what it evaluates and predicts
 // with, and lists, are the averages of the trained parameters, and frozen parameters, constants and
-// running statistics as they are. The running statistics are those of training; with averages of
-// parameters that change much, as of Uniform, they may not fit: evaluate before relying on them.
+// running statistics as they are: see docs/loops.md#averages for batch normalization.
 // Its methods follow the rules of the trainer's; without Options.Average they return an ErrOption.
 type Averaged struct{ trainer *Trainer }
 

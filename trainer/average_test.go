@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -317,4 +318,71 @@ func wantError(err, sentinel error, text string) string {
 		return fmt.Sprintf("got %v, want an error that wraps %q and contains %q", err, sentinel, text)
 	}
 	return ""
+}
+
+// With all parameters frozen by their names, Fit computes the running statistics of averaged parameters, and changes nothing else.
+func TestRunningStatisticsAreComputedAgainForAverages(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		_, models, _ := mixNets()
+		ds := samplesFor(t, "normed", 32)
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}, Average: optim.Average{Uniform: true}}
+		tr := made(t, models["normed"], opt)
+		fit(t, tr, ds)
+		for _, p := range must(tr.Params()) {
+			if !p.Statistic {
+				opt.Frozen = append(opt.Frozen, p.Name)
+			}
+		}
+		opt.Average = optim.Average{}
+		again := made(t, models["normed"], opt)
+		copyAll(t, again, tr.Averaged().Params)
+		before := learned(t, again)
+		fit(t, again, ds)
+		moved := differing(before, learned(t, again))
+		var want []string
+		for _, p := range must(again.Params()) {
+			if p.Statistic {
+				want = append(want, p.Name)
+			}
+		}
+		if slices.Sort(want); !slices.Equal(moved, want) || len(want) == 0 {
+			t.Errorf("%q changed, want %q", moved, want)
+		}
+	})
+}
+
+// must returns v, of a call that cannot fail here.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Averages of resident data and under the checks of Options.Debug.
+func TestAveragesOfResidentDataAndUnderDebug(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 21, 4, 3)
+		var want map[string]string
+		for _, opt := range []trainer.Options{{Fields: ds.Fields()}, {Resident: []dataloader.Dataset{ds}}, {Fields: ds.Fields(), Debug: dev.Unified()}} {
+			opt.Device, opt.Batch, opt.Average = dev, 8, optim.Average{Decay: 0.5}
+			tr := made(t, small, exactly(t, mix{model: small}, opt))
+			for range 3 {
+				fit(t, tr, ds)
+				if res, err := tr.Averaged().Evaluate(t.Context(), ds); err != nil || res.Samples != 21 {
+					t.Fatalf("%+v, %v", res, err)
+				}
+			}
+			got := learnedFrom(t, tr.Averaged().Params)
+			if want == nil {
+				want = got
+			}
+			if d := differing(got, want); len(d) > 0 {
+				t.Errorf("%+v: the averages of %q differ", opt, d)
+			}
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

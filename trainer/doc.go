@@ -12,7 +12,9 @@
 //     that names options which would.
 //   - [Trainer.Fit] trains one epoch, [Trainer.Evaluate] measures loss and accuracy, and
 //     [Trainer.Predict] yields outputs. They allocate no device memory.
-//   - [Trainer.Params] reads and writes parameters, [Trainer.Kept] reads other values of a step.
+//   - [Trainer.Params] reads and writes parameters, [Trainer.CopyParams] copies them between parts of
+//     the model, and [Trainer.Averaged] has their averages. [Trainer.Read] reads values and gradients
+//     of a step as floats, [Trainer.Kept] as bytes.
 //     [Trainer.Plan] returns the plan, [Trainer.Stats] the counters, [Trainer.LossScale] the state
 //     of loss scaling. [Trainer.Close] releases the memory.
 //
