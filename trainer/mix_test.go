@@ -171,12 +171,14 @@ func (m mix) train(t *testing.T) map[string]string {
 	var tr *trainer.Trainer
 	var want int64
 	var first, last runtime.MemStats
+	norms := make(map[string]float64)
 	opt.Progress = func(p trainer.Progress) {
 		switch { // Stats make a heap object: either bytes are looked at, or objects
 		case p.Epoch%2 == 0:
 			if got := inUse(tr); got != want {
 				t.Errorf("%v: %d bytes in use after step %d of epoch %d, %d before the first", m, got, p.Step, p.Epoch, want)
 			}
+			readNorms(t, tr, norms)
 		case p.Step == 2:
 			runtime.ReadMemStats(&first)
 		case p.Step == p.Steps:
@@ -205,6 +207,9 @@ func (m mix) train(t *testing.T) map[string]string {
 	}
 	evaluate(t, tr, m.data)
 	got := learned(t, tr)
+	for name, x := range norms {
+		got[name] = fmt.Sprint(x)
+	}
 	if m.opt.Average.On() {
 		if _, err := tr.Averaged().Evaluate(t.Context(), m.data); err != nil {
 			t.Errorf("%v: evaluation with averages: %v", m, err)
@@ -217,6 +222,23 @@ func (m mix) train(t *testing.T) map[string]string {
 		t.Errorf("%v: close: %v", m, err)
 	}
 	return got
+}
+
+// readNorms reads the norms of gradients that the last step has left.
+func readNorms(t *testing.T, tr *trainer.Trainer, norms map[string]float64) {
+	t.Helper()
+	for _, name := range tr.KeptNames() {
+		if !strings.HasSuffix(name, "/gradnorm") {
+			continue
+		}
+		var x [1]float64
+		switch err := tr.Read64(name, x[:]); {
+		case err == nil:
+			norms[name] = x[0]
+		case !errors.Is(err, arena.ErrStale): // a step without an update
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // refused checks that a byte less is refused; what the planner recomputes may fit there too.
