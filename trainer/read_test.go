@@ -304,3 +304,39 @@ func TestIntegersAreReadAsFloats(t *testing.T) {
 		}
 	})
 }
+
+// Kept values are read from other goroutines while passes run and until the trainer is closed: a value of one step, or an error of the documented kinds.
+func TestValuesAreReadWhilePassesRun(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 8*6, 4, 3)
+		tr := made(t, small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Keep: []string{"loss/rows"}})
+		done := make(chan error)
+		for range 2 {
+			go func() {
+				rows := make([]float32, 8)
+				for {
+					err := tr.Read("loss/rows", rows)
+					if errors.Is(err, trainer.ErrClosed) {
+						done <- nil
+						return
+					}
+					if err != nil && !errors.Is(err, arena.ErrStale) {
+						done <- err
+						return
+					}
+				}
+			}()
+		}
+		for range 5 {
+			fit(t, tr, ds)
+		}
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
