@@ -130,7 +130,7 @@ func (t *Trainer) openBatch(ctx context.Context, b Batch) (*boundProgram, error)
 		p.stepsBefore, p.updatesBefore = t.counts()
 	}
 	place, _, _ := opt.window(compile.Train, p.steps, window)
-	k := programKey{compile.Train, b.Rows, streamed, place}
+	k := programKey{mode: compile.Train, rows: b.Rows, dataset: streamed, window: place}
 	if b.Rows < opt.Batch {
 		if err := t.ensureProgram(ctx, k); errors.Is(err, frontend.ErrRows) {
 			return nil, fmt.Errorf("batch of %d rows: %w: %w", b.Rows, ErrOption, err)

@@ -109,6 +109,9 @@ func (p *planned) leastBytes(o *Options) (bytes int64) {
 			bytes += arena.Round(spec.Bytes())
 		}
 		if !o.Offload.State {
+			if o.Average.On() {
+				bytes += arena.Round(spec.Bytes())
+			}
 			for _, s := range opt.States(spec) {
 				bytes += arena.Round(s.Bytes())
 			}

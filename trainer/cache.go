@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
 // programCache shares the programs of one model between plans whose options differ only in what
@@ -58,6 +59,7 @@ type compilation struct {
 func (o Options) relevantTo(k programKey) Options {
 	o.Batch, o.EvalBatch, o.Accumulate = 0, 0, 0 // k has its rows and its window
 	o.Memory, o.Recompute.Auto = 0, false        // they determine the budget
+	o.Average = optim.Average{}                  // k says whether it is one of the averages
 	o.Schedule, o.Sequential, o.Tail, o.Workers, o.Progress = nil, false, 0, 0, nil
 	switch {
 	case k.mode != compile.Train:

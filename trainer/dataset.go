@@ -27,7 +27,9 @@ type batchSource struct {
 
 // openSource checks a dataset against the plan, uploads it if it is resident, and compiles the
 // program of its last, short batch if it has one. The caller has the device; it gets the slots.
-func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (s batchSource, err error) {
+func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, averaged bool, ds dataloader.Dataset) (
+	s batchSource, err error,
+) {
 	if err := t.takeSlots(); err != nil {
 		return s, err
 	}
@@ -58,7 +60,9 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	if err := t.plan.checkFields(mode, s.dataset, s.fields); err != nil {
 		return s, err
 	}
-	s.full = t.programs[t.plan.fullKey(mode, s.dataset)]
+	full := t.plan.fullKey(mode, s.dataset)
+	full.averaged = averaged
+	s.full = t.programs[full]
 	// The length of a dataset decides the last batch: its rows, and its place in the window.
 	// Example: 1,000 samples in batches of 128 are 7 full batches and one of 104; with Accumulate 4
 	// that is step 7, the last one of the second window, so it updates.
@@ -68,7 +72,7 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	}
 	steps := s.samples/opt.rows(mode) + 1
 	window, _, _ := opt.window(mode, steps-1, steps)
-	s.tail = programKey{mode, tail, s.dataset, window}
+	s.tail = programKey{mode: mode, rows: tail, dataset: s.dataset, window: window, averaged: averaged}
 	err = t.ensureProgram(ctx, s.tail)
 	if errors.Is(err, frontend.ErrRows) {
 		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
@@ -84,7 +88,7 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 // fullKey returns the key of the program for full batches of a dataset; in training, of the one
 // that updates.
 func (p *planned) fullKey(mode compile.Mode, dataset int) programKey {
-	return programKey{mode, p.opt.rows(mode), dataset, p.opt.windows(mode)[0]}
+	return programKey{mode: mode, rows: p.opt.rows(mode), dataset: dataset, window: p.opt.windows(mode)[0]}
 }
 
 // checkFields returns an error for each field of a dataset that the plan has no place for or

@@ -94,7 +94,7 @@ func (p *epochPass) replayWindow(s *slot) (step int, err error) {
 		window, _, _ := t.plan.opt.window(p.mode, step, p.total)
 		s.batch = dataloader.Batch{Slot: s.index, Step: step, Rows: len(indices[step-first]), Indices: indices[step-first]}
 		s.indices = append(s.indices[:0], s.batch.Indices...)
-		if s.program, err = t.programs.find(programKey{p.mode, s.batch.Rows, p.source.dataset, window}); err != nil {
+		if s.program, err = t.programs.find(p.key(s.batch.Rows, window)); err != nil {
 			return last, nil
 		}
 		if err := p.refill(s); err != nil {

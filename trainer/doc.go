@@ -17,7 +17,9 @@
 //     docs/loops.md.
 //   - [NewPredictor] makes a [Predictor], which answers single rows of many goroutines without a
 //     dataset, also while the trainer goes on: docs/predict.md.
-//   - [Trainer.Params] reads and writes parameters, [Trainer.Kept] reads other values of a step.
+//   - [Trainer.Params] reads and writes parameters, [Trainer.CopyParams] copies them between parts of
+//     the model, and [Trainer.Averaged] has their averages. [Trainer.Read] reads values and gradients
+//     of a step as floats, [Trainer.Kept] as bytes.
 //     [Trainer.Plan] returns the plan, [Trainer.Stats] the counters, [Trainer.LossScale] the state
 //     of loss scaling. [Trainer.Close] releases the memory.
 //

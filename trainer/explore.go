@@ -216,6 +216,9 @@ func (p *planned) time() int64 {
 			}
 		}
 	}
+	if averages := p.programs[averagesKey]; averages != nil {
+		n += averages.Work().Time
+	}
 	return n
 }
 

@@ -33,31 +33,30 @@ type Result struct {
 // Steps or Evaluate runs, and in the body of Steps, it returns ErrBusy; while Predict or Step runs
 // it waits for the end of a batch.
 func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
-	return t.pass(ctx, "Fit", compile.Train, ds)
+	return t.pass(ctx, "Fit", &epochPass{t: t, mode: compile.Train}, ds)
 }
 
 // Evaluate measures loss, accuracy and metrics over all samples of ds. It changes neither parameters
 // nor running statistics. While another pass of Fit, Steps or Evaluate runs it returns ErrBusy, but
 // not in the body of Steps; while Predict or Step runs it waits for the end of a batch.
 func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, error) {
-	return t.pass(ctx, "Evaluate", compile.Evaluate, ds)
+	return t.pass(ctx, "Evaluate", &epochPass{t: t, mode: compile.Evaluate}, ds)
 }
 
-// pass runs all batches of ds through the programs of mode.
-func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds dataloader.Dataset) (Result, error) {
+// pass runs all batches of ds through the programs of p.
+func (t *Trainer) pass(ctx context.Context, name string, p *epochPass, ds dataloader.Dataset) (Result, error) {
 	if ctx == nil {
 		return Result{}, fmt.Errorf("%s: %w", name, errNilContext)
 	}
-	if err := t.use().beginPass(ctx, name, mode == compile.Train); err != nil {
+	if err := t.use().beginPass(ctx, name, p.mode == compile.Train); err != nil {
 		return Result{}, err
 	}
-	p := &epochPass{t: t, mode: mode}
 	defer func() { t.usage.endPass(p.reader.stuck) }()
 	if err := p.open(ctx, ds); err != nil {
-		return Result{}, fmt.Errorf("%v: %w", mode, err)
+		return Result{}, fmt.Errorf("%v: %w", p.mode, err)
 	}
 	if err := p.run(ctx); err != nil {
-		return p.result(), fmt.Errorf("%v epoch %d: %w", mode, p.epoch, err)
+		return p.result(), fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, err)
 	}
 	return p.result(), nil
 }

@@ -88,6 +88,8 @@ func TestStepsAllocateNothing(t *testing.T) {
 		{name: "norm of gradients", samples: 8 * 12, opt: trainer.Options{GradientNorm: true}},
 		{name: "clipped by norm", samples: 8 * 12, opt: trainer.Options{Clip: optim.Clip{Norm: 1}}},
 		{name: "scaled loss", samples: 8 * 12, opt: trainer.Options{LossScale: optim.Scaling{Mode: optim.ScaleAlways}}},
+		{name: "averages", samples: 8 * 12, opt: trainer.Options{Average: optim.Average{Uniform: true, Every: 2}}},
+		{name: "kept gradients", samples: 8 * 12, opt: trainer.Options{Keep: []string{"*/grad", "*/gradnorm"}}},
 		{name: "images", samples: 8*6 + 3, images: true},
 		{name: "GuardEach, four workers", samples: 8 * 12, opt: trainer.Options{Guard: trainer.GuardEach, Workers: 4}},
 	} {

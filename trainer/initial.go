@@ -139,5 +139,5 @@ func (m *memory) writeInitialValues(compute arena.Stream) error {
 			}
 		}
 	}
-	return nil
+	return m.writeAverages()
 }

@@ -38,8 +38,8 @@ type mix struct {
 // String describes the mix, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, loop %v, batch %d/%d, accumulate %d, %T, clip %v, norm %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",
-		m.net, m.data.Len(), m.resident, m.loop, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.GradientNorm, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory)
+	return fmt.Sprintf("%s, %d samples, resident %v, loop %v, batch %d/%d, accumulate %d, %T, clip %v, norm %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, average %+v, tail %d, memory %d",
+		m.net, m.data.Len(), m.resident, m.loop, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.GradientNorm, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Average, o.Tail, o.Memory)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
@@ -68,6 +68,9 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		Schedule: []optim.Schedule{nil, optim.Step{Every: 3, Factor: 0.5}, optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}}[r.IntN(3)],
 		Tail:     dataloader.Tail(r.IntN(2)), Sequential: r.IntN(2) == 0, Workers: r.IntN(3),
 		TrainMetrics: r.IntN(2) == 0, LossScale: optim.Scaling{Mode: optim.ScalingMode(r.IntN(3))}, Precision: []arena.DType{0, arena.Float32, arena.BFloat16, arena.Float16}[r.IntN(4)]}
+	if r.IntN(2) == 0 {
+		m.opt.Average = averages[r.IntN(len(averages))]
+	}
 	tail := r.IntN(m.opt.Batch)
 	if tail == 1 && normalized[m.net] && m.opt.Tail == dataloader.KeepTail {
 		tail = 0
@@ -88,6 +91,12 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 	}
 	if r.IntN(3) == 0 && model.Output.Name() != "" {
 		m.opt.Keep = []string{model.Output.Name()}
+	}
+	switch r.IntN(4) {
+	case 0:
+		m.opt.Keep = append(m.opt.Keep, "*/grad", "*/gradnorm")
+	case 1:
+		m.opt.Keep = append(m.opt.Keep, "*/gradnorm")
 	}
 	if m.resident {
 		m.opt.Resident = []dataloader.Dataset{m.data}
@@ -163,12 +172,14 @@ func (m mix) train(t *testing.T) map[string]string {
 	var tr *trainer.Trainer
 	var want int64
 	var first, last runtime.MemStats
+	norms := make(map[string]float64)
 	opt.Progress = func(p trainer.Progress) {
 		switch { // Stats make a heap object: either bytes are looked at, or objects
 		case p.Epoch%2 == 0:
 			if got := inUse(tr); got != want {
 				t.Errorf("%v: %d bytes in use after step %d of epoch %d, %d before the first", m, got, p.Step, p.Epoch, want)
 			}
+			readNorms(t, tr, norms)
 		case p.Step == 2:
 			runtime.ReadMemStats(&first)
 		case p.Step == p.Steps:
@@ -197,6 +208,17 @@ func (m mix) train(t *testing.T) map[string]string {
 	}
 	evaluate(t, tr, m.data)
 	got := learned(t, tr)
+	for name, x := range norms {
+		got[name] = fmt.Sprint(x)
+	}
+	if m.opt.Average.On() {
+		if _, err := tr.Averaged().Evaluate(t.Context(), m.data); err != nil {
+			t.Errorf("%v: evaluation with averages: %v", m, err)
+		}
+		for name, v := range learnedFrom(t, tr.Averaged().Params) {
+			got["average of "+name] = v
+		}
+	}
 	if err := tr.Close(); err != nil {
 		t.Errorf("%v: close: %v", m, err)
 	}
@@ -216,6 +238,23 @@ func (m mix) epoch(t *testing.T, tr *trainer.Trainer, epoch int) {
 		}
 		if epoch%2 == 0 && s.Step%3 == 2 {
 			evaluate(t, tr, m.data)
+		}
+	}
+}
+
+// readNorms reads the norms of gradients that the last step has left.
+func readNorms(t *testing.T, tr *trainer.Trainer, norms map[string]float64) {
+	t.Helper()
+	for _, name := range tr.KeptNames() {
+		if !strings.HasSuffix(name, "/gradnorm") {
+			continue
+		}
+		var x [1]float64
+		switch err := tr.Read64(name, x[:]); {
+		case err == nil:
+			norms[name] = x[0]
+		case !errors.Is(err, arena.ErrStale): // a step without an update
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -32,7 +32,13 @@ func normed(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 // learned returns everything that a trainer has learned, by name.
 func learned(t *testing.T, tr *trainer.Trainer) map[string]string {
 	t.Helper()
-	ps, err := tr.Params()
+	return learnedFrom(t, tr.Params)
+}
+
+// learnedFrom returns the bytes of what list returns, by name.
+func learnedFrom(t *testing.T, list func() ([]trainer.Param, error)) map[string]string {
+	t.Helper()
+	ps, err := list()
 	if err != nil {
 		t.Fatal(err)
 	}

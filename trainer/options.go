@@ -55,6 +55,10 @@ type Options struct {
 	Optimizer optim.Optimizer
 	// Schedule changes the learning rate from update to update. Default: the rate stays as it is.
 	Schedule optim.Schedule
+	// Average keeps an average of the trained parameters, to evaluate and predict with:
+	// Trainer.Averaged. Default: none. It takes as much memory as those parameters, in pinned host
+	// memory if Offload.State is set, and changes no bit of training.
+	Average optim.Average
 	// Clip limits gradients by value, by global norm, or both. Default: no limit. Clipping by norm
 	// keeps all gradients until the end of the step.
 	Clip optim.Clip
@@ -126,7 +130,11 @@ type Options struct {
 	// called twice for each batch size. See docs/from-gorgonia.md#limits.
 	AllowMerged bool
 
-	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
+	// Keep makes values readable after a step, by Trainer.Read and Trainer.Kept: those of nodes, by
+	// their names; the gradient of a parameter, as "hidden/w/grad"; the L2 norm of the gradients of a
+	// layer's parameters, as "hidden/gradnorm". "*/grad" means the gradients of all parameters that
+	// are trained, "*/gradnorm" the norms of all their layers. Gradients are those of an update: of
+	// all its steps, without the loss scale, before Clip; steps without an update have none.
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
 	// TrainMetrics makes Fit measure Model.Metrics, too. Default: only Evaluate does. It costs the

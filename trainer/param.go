@@ -52,11 +52,20 @@ func (t *Trainer) Params() ([]Param, error) {
 	if t.use().isClosed() {
 		return nil, errClosed
 	}
+	return t.params(false)
+}
+
+// params is Params of a trainer that is open; averaged: with the averages of parameters.
+func (t *Trainer) params(averaged bool) ([]Param, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var ps []Param
 	for _, home := range slices.Concat(t.plan.parameters(), t.plan.homes.Parts(ir.Statistics)) {
-		h, err := t.memory.tensor(home.Ref, 0, home.Name)
+		ref := home.Ref
+		if average, ok := t.plan.average(home.Name); ok && averaged {
+			ref = average.Ref
+		}
+		h, err := t.memory.tensor(ref, 0, home.Name)
 		if err != nil {
 			return nil, err
 		}

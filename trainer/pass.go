@@ -26,16 +26,17 @@ import (
 //	loader ─► pinned slot ─upload stream─► device slot ─┐
 //	          (one place on unified devices)            └─compute stream─► results ─► sums
 type epochPass struct {
-	t      *Trainer
-	mode   compile.Mode // Train or Evaluate
-	source batchSource
-	ds     dataloader.Dataset // nil: the caller of Trainer.Step makes the batches
-	loader *dataloader.Loader
-	reader reader    // fills the slots
-	total  int       // steps of the pass
-	epoch  int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
-	body   *loopBody // called after each step; nil unless the pass is one of Steps
-	last   Step      // the step that was collected last
+	t        *Trainer
+	mode     compile.Mode // Train or Evaluate
+	averaged bool         // it evaluates with the averages of parameters
+	source   batchSource
+	ds       dataloader.Dataset // nil: the caller of Trainer.Step makes the batches
+	loader   *dataloader.Loader
+	reader   reader    // fills the slots
+	total    int       // steps of the pass
+	epoch    int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	body     *loopBody // called after each step; nil unless the pass is one of Steps
+	last     Step      // the step that was collected last
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -60,7 +61,7 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 			return err
 		}
 	}
-	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
+	if p.source, err = t.openSource(ctx, p.mode, p.averaged, ds); err != nil {
 		return err
 	}
 	if p.loader, err = t.loaders.get(p.mode, ds, p.source); err != nil {
@@ -191,7 +192,7 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	program := p.source.full
 	if b.Rows != program.rows || window != program.window {
 		var err error
-		if program, err = t.programs.find(programKey{p.mode, b.Rows, p.source.dataset, window}); err != nil {
+		if program, err = t.programs.find(p.key(b.Rows, window)); err != nil {
 			return err
 		}
 	}
@@ -201,6 +202,11 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 		return err
 	}
 	return t.streams.enqueueCopies(program.prefetch[s.index])
+}
+
+// key returns the key of the program for a batch of rows.
+func (p *epochPass) key(rows int, w compile.Window) programKey {
+	return programKey{mode: p.mode, rows: rows, dataset: p.source.dataset, window: w, averaged: p.averaged}
 }
 
 // writeControls writes the controls of the step in slot s: the optimizer's numbers, the step's
@@ -229,6 +235,7 @@ func (p *epochPass) writeControls(s *slot) error {
 	}
 	s.controls[kernels.ControlShare] = share
 	s.controls[kernels.ControlStep] = float64(p.stepsBefore + int64(b.Step) + 1)
+	t.plan.weighAverages(s, update)
 	return nil
 }
 
@@ -240,12 +247,13 @@ func (p *epochPass) rowsBefore(step int) int {
 // submit enqueues the step whose batch is in slot s.
 func (p *epochPass) submit(s *slot) error {
 	st := &p.t.streams
+	s.averages = false
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
 			return err
 		}
 	}
-	if err := s.program.enqueue(st, s); err != nil {
+	if err := errors.Join(s.program.enqueue(st, s), p.t.enqueueAverages(s)); err != nil {
 		return err
 	}
 	if err := st.compute.Record(s.ready); err != nil {

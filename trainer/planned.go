@@ -27,6 +27,8 @@ type programKey struct {
 	rows    int            // of the batch
 	dataset int            // index into Options.Resident, or streamed
 	window  compile.Window // of the step; Alone unless mode is Train
+
+	averaged bool // evaluation or prediction with the averages of parameters
 }
 
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
@@ -49,6 +51,8 @@ type planned struct {
 	order    []programKey // of compilation; the first program trains
 	initial  initialValues
 	metrics  *metricSet // nil before the first compilation
+
+	kept []string // names of Options.Keep, see keptNames
 
 	distinct map[int]bool // batch sizes of graphs in which every node is known to be one
 
@@ -123,32 +127,54 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	}
 	// Training comes first: its program decides the homes of parameters, gradients and state. Those
 	// of evaluation and prediction find what they read there.
-	for _, dataset := range p.datasets() {
-		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
-			for _, w := range opt.windows(mode) {
-				k := programKey{mode, opt.rows(mode), dataset, w}
-				prog, err := p.compile(ctx, k, nil)
-				if errors.Is(err, frontend.ErrNoOutput) {
-					continue
-				}
-				if err != nil {
-					return nil, err
-				}
-				p.add(k, prog)
-				p.scratch = max(p.scratch, prog.Plan.Bytes)
-			}
+	if err := p.compileAll(ctx, false, compile.Train, compile.Evaluate, compile.Predict); err != nil {
+		return nil, err
+	}
+	if opt.Average.On() {
+		if err := p.compileAverages(ctx); err != nil {
+			return nil, err
+		}
+		if err := p.compileAll(ctx, true, compile.Evaluate, compile.Predict); err != nil {
+			return nil, err
 		}
 	}
 	// From here on a program may not have a home that none of these has: the layout is final.
 	p.homes.Sealed = true
 	for _, k := range p.order {
+		if k == averagesKey {
+			continue
+		}
 		one, err := p.scratchForOneRow(ctx, k)
 		if err != nil {
 			return nil, err
 		}
 		p.scratch = max(p.scratch, one)
 	}
-	return p, errors.Join(p.checkNames(), p.layOut())
+	p.scratch = max(p.scratch, arena.Align) // MixParams needs a number there
+	kept, err := p.keptNames()
+	p.kept = kept
+	return p, errors.Join(err, p.checkNames(), p.layOut())
+}
+
+// compileAll compiles the programs of modes for full batches of all datasets.
+func (p *planned) compileAll(ctx context.Context, averaged bool, modes ...compile.Mode) error {
+	for _, dataset := range p.datasets() {
+		for _, mode := range modes {
+			for _, w := range p.opt.windows(mode) {
+				k := programKey{mode: mode, rows: p.opt.rows(mode), dataset: dataset, window: w, averaged: averaged}
+				prog, err := p.compile(ctx, k, nil)
+				if errors.Is(err, frontend.ErrNoOutput) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				p.add(k, prog)
+				p.scratch = max(p.scratch, prog.Plan.Bytes)
+			}
+		}
+	}
+	return nil
 }
 
 // datasets returns the dataset indices that batches can come from.
@@ -256,6 +282,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if k.dataset != streamed {
 		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)
 	}
+	if k.averaged {
+		prog.Name += ", averages"
+	}
 	if !p.homes.Sealed {
 		if err := p.initial.record(m, prog, &p.homes, &p.opt, len(p.order) == 0); err != nil {
 			return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
@@ -268,7 +297,7 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k programKey) (cfg compile.Config, err error) {
 	o := &p.opt
 	cfg = compile.Config{
-		Mode:    k.mode,
+		Mode: k.mode, Averaged: k.averaged,
 		Offload: compile.Offload(o.Offload), Homes: &p.homes, Device: o.Device, Debug: o.Debug,
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
 	}
@@ -330,19 +359,22 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 func (o *Options) update(w compile.Window, weighted bool) compile.Update {
 	opt := o.optimizer()
 	u := compile.Update{Op: opt.Op(), States: opt.States, ClipNorm: o.Clip.Norm, Scaled: o.scaled(),
-		Norm: o.GradientNorm || o.Clip.Norm > 0, GuardEach: o.Guard == GuardEach, Window: w}
+		Norm: o.GradientNorm || o.Clip.Norm > 0, GuardEach: o.Guard == GuardEach, Window: w, Keep: o.Keep}
 	u.Attrs = opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)
 	return u
 }
 
-// keepNodes finds the nodes of Options.Keep.
+// keepNodes finds the nodes of Options.Keep. Names of gradients are not those of nodes: see
+// planned.keptNames.
 func (o *Options) keepNodes(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 	var nodes gorgonia.Nodes
 	for _, name := range o.Keep {
 		found := g.ByName(name)
 		switch len(found) {
 		case 0:
-			return nil, fmt.Errorf("keep %q: the graph has no such node: %w", name, ErrOption)
+			if !compile.IsGradient(name) {
+				return nil, fmt.Errorf("keep %q: the graph has no such node: %w", name, ErrOption)
+			}
 		case 1:
 			nodes = append(nodes, found[0])
 		default:
@@ -382,6 +414,9 @@ func (p *planned) layOut() error {
 	region(ir.Gradients, "gradients")
 	region(ir.State, "optimizer state")
 	region(ir.Statistics, "running statistics")
+	if len(p.homes.Parts(ir.Averages)) > 0 {
+		region(ir.Averages, "averages")
+	}
 	for i := range p.regions {
 		p.regions[i][ir.Slot].Region = layout.AddRegion(l, fmt.Sprintf("slot %d", i), p.homes.Parts(ir.Slot))
 	}

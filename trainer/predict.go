@@ -47,18 +47,20 @@ func (p Prediction) Named(name string) []float64 {
 // Close, Predict yields ErrClosed.
 func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {
-		if err := t.predict(ctx, ds, yield); err != nil {
+		if err := t.predict(ctx, ds, false, yield); err != nil {
 			yield(Prediction{}, fmt.Errorf("predict: %w", err))
 		}
 	}
 }
 
-// predict is Predict until its first error.
-func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func(Prediction, error) bool) (err error) {
+// predict is Predict until its first error; averaged: with the averages of parameters.
+func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, averaged bool,
+	yield func(Prediction, error) bool,
+) (err error) {
 	if ctx == nil {
 		return errNilContext
 	}
-	source, err := t.openPrediction(ctx, ds)
+	source, err := t.openPrediction(ctx, ds, averaged)
 	if err != nil {
 		return err
 	}
@@ -102,12 +104,12 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 }
 
 // openPrediction opens the source of a prediction.
-func (t *Trainer) openPrediction(ctx context.Context, ds dataloader.Dataset) (batchSource, error) {
+func (t *Trainer) openPrediction(ctx context.Context, ds dataloader.Dataset, averaged bool) (batchSource, error) {
 	if err := t.use().acquire(ctx); err != nil {
 		return batchSource{}, err
 	}
 	defer t.usage.release()
-	return t.openSource(ctx, compile.Predict, ds)
+	return t.openSource(ctx, compile.Predict, averaged, ds)
 }
 
 // predictBatch runs one batch on slot 0 and copies its outputs to host.
@@ -124,7 +126,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	}
 	// openPrediction has made the program of the last, short batch. Other predictions may have dropped
 	// it since.
-	k := programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset}
+	k := programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset, averaged: source.full.averaged}
 	if k == source.tail {
 		if err := t.ensureProgram(ctx, k); err != nil {
 			return err

@@ -68,7 +68,7 @@ func (p *boundProgram) bindSlot(m *memory, s *slot) (err error) {
 	if m.plan.opt.Debug {
 		p.debug[i], err = newDebugger(m, p.ir, b)
 	} else {
-		if !m.unified {
+		if !m.unified && p.mode != compile.Average {
 			b.After = []kernels.Copy{{Dst: s.outcome, Src: m.span(m.plan.outcome(i))}}
 		}
 		p.exec[i], err = m.device.Bind(p.ir.Calls(), b)
@@ -97,7 +97,7 @@ func (p *boundProgram) close() error {
 func (p *boundProgram) enqueue(st *streams, s *slot) error {
 	// The compute stream waits for the uploads on the device; the host goes on. Recording copied
 	// after both kinds of upload makes one wait enough.
-	if p.atLaunch[s.index] != nil {
+	if len(p.atLaunch[s.index]) > 0 {
 		if err := errors.Join(st.enqueueCopies(p.atLaunch[s.index]), st.upload.Record(s.copied)); err != nil {
 			return fmt.Errorf("upload: %w", err)
 		}
@@ -155,7 +155,9 @@ func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
 		t.short.use(k)
 		return nil
 	}
-	full := t.plan.programs[programKey{k.mode, t.plan.opt.rows(k.mode), k.dataset, k.window}]
+	fullKey := k
+	fullKey.rows = t.plan.opt.rows(k.mode)
+	full := t.plan.programs[fullKey]
 	prog, err := t.plan.compile(ctx, k, full)
 	if err != nil {
 		return err

@@ -61,7 +61,9 @@ func (p *planned) bus(k programKey) (b report.Bus) {
 	for _, r := range slices.Concat(prefetch, atLaunch) {
 		b.Uploads += r.Size
 	}
-	b.Downloads = p.homes.Bytes(ir.Results) + p.homes.Bytes(ir.Guard)
+	if k != averagesKey { // the program of its update has brought its results
+		b.Downloads = p.homes.Bytes(ir.Results) + p.homes.Bytes(ir.Guard)
+	}
 	for _, in := range prog.Instrs {
 		switch in.Op {
 		case kernels.Prefetch:
@@ -78,6 +80,9 @@ func (p *planned) bus(k programKey) (b report.Bus) {
 // separates them: its controls depend on the outcome of the step before. Other programs upload
 // everything at launch.
 func (p *planned) uploads(k programKey, prog *ir.Program) (prefetch, atLaunch []arena.Ref) {
+	if k == averagesKey { // it reads the controls that the program of its update has uploaded
+		return nil, nil
+	}
 	values := slotValues(prog)
 	if k.mode != compile.Train || !p.opt.scaled() {
 		return nil, coalesce(values)

@@ -23,6 +23,7 @@ type slot struct {
 	// Places of the views, for devices that check accesses.
 	fields       []arena.Span // of host
 	controlsSpan arena.Span
+	resultsSpan  arena.Span
 	outcome      arena.Span // of results and status
 
 	// copied passes when the upload is done: the host may write again. ready passes when the step
@@ -35,10 +36,11 @@ type slot struct {
 	writable, writableOnce dataloader.Waiter
 
 	// The step that uses the slot.
-	program *boundProgram
-	batch   dataloader.Batch
-	indices []int32 // of the batch's samples
-	rate    float64 // learning rate of the update, after the schedule; set in training
+	program  *boundProgram
+	averages bool // the step moves the averages of parameters
+	batch    dataloader.Batch
+	indices  []int32 // of the batch's samples
+	rate     float64 // learning rate of the update, after the schedule; set in training
 }
 
 // newSlot makes slot i, for batches of up to rows. After an error, close releases what was made.
@@ -68,7 +70,8 @@ func newSlot(m *memory, i, rows int) (s *slot, err error) {
 	if home, ok := homes.Find(ir.Guard, ir.GuardName); ok {
 		s.status = dataloader.View[int32](bytesOf(m.hostSpan(m.ref(home.Ref, i), i)))
 	}
-	s.results = bytesOf(m.hostSpan(m.ref(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)}, i), i))
+	s.resultsSpan = m.hostSpan(m.ref(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)}, i), i)
+	s.results = bytesOf(s.resultsSpan)
 	s.outcome = m.hostSpan(m.plan.outcome(i), i)
 	return s, nil
 }

@@ -27,6 +27,8 @@ type Trainer struct {
 	loaders   loaders
 	residents residents
 	own       ownSteps
+	copies    paramCopies
+	buffer    []byte // see readBuffer
 
 	// These have locks of their own.
 	staging  hostBatches
@@ -158,7 +160,7 @@ func (t *Trainer) Stats() Stats {
 		for _, p := range t.programs {
 			s.Host += p.ir.HostBytes()
 		}
-		s.Host += t.loaders.bytes.Load() + t.staging.bytes()
+		s.Host += t.loaders.bytes.Load() + t.staging.bytes() + int64(cap(t.buffer))
 	}
 	return s
 }
@@ -192,11 +194,13 @@ func (t *Trainer) Close() error {
 	// for their work before programs and events go, which that work uses. The memory is last.
 	errs := []error{t.loaders.close()}
 	if first {
-		errs = append(errs, t.streams.close(), t.programs.close())
+		errs = append(errs, t.streams.close(), t.programs.close(), t.copies.close())
 		t.staging.drop()
+		t.mu.Lock() // Read reads results
 		for _, s := range t.slots {
 			errs = append(errs, s.close())
 		}
+		t.mu.Unlock()
 	}
 	if len(t.loaders.open) == 0 {
 		t.mu.Lock() // Stats reads the memory

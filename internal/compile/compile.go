@@ -117,6 +117,7 @@ func newCompiler(cfg Config) *compiler {
 			Predict:   cfg.Mode == Predict,
 			Machine:   cfg.Mode == Machine,
 			Offloaded: cfg.Offload.Offloads,
+			Averaged:  cfg.Averaged,
 		}),
 		forward: &frontend.Forward{},
 		weight:  kernels.None,

@@ -35,16 +35,20 @@ const (
 	Evaluate             // loss and correct answers
 	Predict              // output
 	Machine              // a user's own graph, for CompileMachine
+	Average              // averages of parameters, for CompileAverages
 )
 
 // String returns the mode's name in plans.
-func (m Mode) String() string { return [...]string{"train", "evaluate", "predict", "machine"}[m] }
+func (m Mode) String() string {
+	return [...]string{"train", "evaluate", "predict", "machine", "averages"}[m]
+}
 
 // Config is a model and how to compile it.
 type Config struct {
 	frontend.Model
 	Mode      Mode
 	Eval      bool // of a machine: dropout and batch normalization work as outside training
+	Averaged  bool // to evaluate or predict: parameters that have averages are read at the homes of these
 	Update    Update
 	Recompute Recompute
 	Precision Precision
@@ -107,6 +111,7 @@ type Update struct {
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
 	Norm     bool                                     // the squared norm of all gradients is a result of a step that updates; all gradients are kept
 	Window   Window                                   // the place of the step in its window
+	Keep     []string                                 // names of gradients that are results, if the step updates: see GradSuffix
 	// Scaled: the loss is multiplied by the loss scale, which the host includes in
 	// kernels.ControlShare. The update multiplies gradients by kernels.ControlUnscale, 1 / that
 	// scale. All gradients are kept.

@@ -66,6 +66,9 @@ func (c *compiler) update(grads []kernels.Value) error {
 		}
 	}
 	if u.Window.Updates() {
+		if err := c.keepResults(trained, grads); err != nil {
+			return err
+		}
 		for i, p := range trained {
 			if !keep {
 				guard = c.check(p, i, grads, guard)
@@ -212,7 +215,7 @@ func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (factor ker
 		squares = append(squares, c.Apply(kernels.SumSquares, nil, grads[p.Value]))
 	}
 	if u.Norm {
-		if err := c.norm(squares, factor); err != nil {
+		if err := c.globalNorm(squares, factor); err != nil {
 			return kernels.None, err
 		}
 	}
@@ -227,8 +230,8 @@ func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (factor ker
 	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: u.ClipNorm, Scaled: factor != kernels.None}, in...), nil
 }
 
-// norm makes the sum of squares, times the square of factor unless that is None, a result.
-func (c *compiler) norm(squares []kernels.Value, factor kernels.Value) error {
+// globalNorm makes the sum of squares, times the square of factor unless that is None, a result.
+func (c *compiler) globalNorm(squares []kernels.Value, factor kernels.Value) error {
 	c.Label, c.Owner, c.Mark = NormName, "results", ""
 	// As ClipNorm adds them: in order, in float64.
 	sum := squares[0]

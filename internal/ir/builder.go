@@ -101,13 +101,16 @@ func (b *Builder) ApplyAll(op *kernels.Op, attrs any, in ...kernels.Value) []ker
 	return out
 }
 
+// ownerRegions hold parameters, or averages that stand for them.
+var ownerRegions = [...]arena.Region{Parameters, HostParameters, Averages, HostAverages}
+
 // inferOwner returns the layer of a parameter among the operands, else that of the first operand
 // that has one.
 func (b *Builder) inferOwner(in []kernels.Value) string {
 	owner := ""
 	for _, v := range in {
 		o := b.Values[v].Owner
-		if r := b.Values[v].Ref.Region; o != "" && b.Values[v].Home && (r == Parameters || r == HostParameters) {
+		if o != "" && b.Values[v].Home && slices.Contains(ownerRegions[:], b.Values[v].Ref.Region) {
 			return o
 		}
 		if owner == "" {

@@ -23,7 +23,9 @@ const (
 	State                              // optimizer state
 	HostParameters                     // offloaded weights, in pinned host memory: no region of the arena
 	HostState                          // offloaded optimizer state, the same
+	HostAverages                       // offloaded averages, the same
 	Statistics                         // running statistics
+	Averages                           // averages of parameters
 	Slot                               // one batch in storage types, and the controls of its step
 	Guard                              // the status word: once set, no update changes anything
 	Results                            // what the host reads after a step
@@ -33,7 +35,7 @@ const (
 )
 
 // Offloaded are the regions in pinned host memory, which only transfers refer to.
-var Offloaded = [...]arena.Region{HostParameters, HostState}
+var Offloaded = [...]arena.Region{HostParameters, HostState, HostAverages}
 
 // Value is a tensor of a program.
 type Value struct {

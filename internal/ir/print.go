@@ -10,7 +10,8 @@ import (
 )
 
 var regionNames = [Regions]string{
-	"parameters", "gradients", "state", "host parameters", "host state", "statistics", "slot", "guard", "results", "resident", "scratch",
+	"parameters", "gradients", "state", "host parameters", "host state", "host averages",
+	"statistics", "averages", "slot", "guard", "results", "resident", "scratch",
 }
 
 // String returns p as text, for tests and debugging: a line for each home that exists before the

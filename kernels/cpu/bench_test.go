@@ -77,6 +77,7 @@ func timedOps() []timed {
 		{"truncate", kernels.Truncate, nil, []kernels.Spec{f(128, 512)}},
 		{"check_finite", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1}, []kernels.Spec{w, guard}},
 		{"sum_squares", kernels.SumSquares, nil, []kernels.Spec{w}},
+		{"mix", kernels.Mix, nil, []kernels.Spec{w, w, guard, {Type: arena.Float64}}},
 		{"sgd", kernels.SGD, kernels.SGDAttrs{}, []kernels.Spec{w, w, guard, controls}},
 		{"adam", kernels.Adam, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, []kernels.Spec{w, w, guard, controls, w, w}},
 	}

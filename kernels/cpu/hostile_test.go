@@ -140,6 +140,7 @@ func TestOperationsOnNoElementsAreWhatTheyMean(t *testing.T) {
 		{kernels.SumSquares, nil, []kernels.Spec{f(0)}},
 		{kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 3}, []kernels.Spec{f(0), guard}},
 		{kernels.CheckIndex, kernels.CheckIndexAttrs{Rows: 3, Code: 3}, []kernels.Spec{labels(0), guard}},
+		{kernels.Mix, nil, []kernels.Spec{f(0), f(0), guard, {Type: arena.Float64}}},
 		{kernels.SGD, kernels.SGDAttrs{}, []kernels.Spec{f(0), f(0), guard, controls}},
 	} {
 		u := newUse(t, r, d, c.op, kernels.Case{Attrs: c.attrs, In: c.in})

@@ -88,6 +88,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
 	kernels.ClipNorm:    {bindClipNorm, nil},
 	kernels.CheckFinite: {bindCheck, nil},
+	kernels.Mix:         {bindMix, nil},
 	kernels.CheckIndex:  {bindCheckIndex, nil},
 
 	// Optimizer updates, in place.

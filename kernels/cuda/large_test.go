@@ -69,6 +69,9 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.RunningStat: func(s sizes) measured {
 		return measured{attrs: kernels.RunningStatAttrs{Momentum: 0.1, Factor: 1}, in: []kernels.Spec{float(s.vector...), float(s.vector...), integers(4)}}
 	},
+	kernels.Mix: func(s sizes) measured {
+		return measured{in: []kernels.Spec{float(s.vector...), float(s.vector...), integers(4), {Type: arena.Float64}}}
+	},
 	kernels.Dropout: func(s sizes) measured {
 		return measured{attrs: kernels.DropoutAttrs{Rate: 0.5}, in: []kernels.Spec{float(s.vector...), kernels.ControlsSpec}}
 	},

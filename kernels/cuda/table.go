@@ -73,6 +73,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
 	kernels.ClipNorm:    {bindClipNorm, nil},
 	kernels.CheckFinite: {bindCheckFinite, nil},
+	kernels.Mix:         {bindMix, nil},
 	kernels.CheckIndex:  {bindCheckIndex, nil},
 
 	kernels.SGD:      {bindUpdate, nil},

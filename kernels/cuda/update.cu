@@ -1,4 +1,4 @@
-// Optimizer rules, running statistics, and the check for values that are not finite.  References: kernels/update.go and the file of each rule.
+// Optimizer rules, running statistics, moves of a tensor towards another, and the check for values that are not finite.  References: kernels/update.go and the file of each rule.
 // Elementwise on n elements: reads parameter, gradient and states, writes parameter and states in place. If guard[0] is not 0 nothing changes.
 // A state element has the size of a parameter element, in adam16 and adamw16 two bytes.
 #include "optim.cuh"
@@ -122,6 +122,22 @@ template <class T> DEVICE void runningStat(T *running, const T *batch, const int
   for (int64 i = index(); i < n; i += stride()) running[i] = (T)(keep * running[i] + take * batch[i]);
 }
 
+// mix moves x towards y: with a weight of 1, x becomes y.
+template <class T> DEVICE void mix(T *x, const T *y, const int32 *guard, const double *weight, int64 n) {
+  const T w = (T)weight[0];
+  if (guard[0] != 0 || weight[0] == 0) return;
+  constexpr int lanes = 16 / sizeof(T);
+  const int64 whole = aligned(x, 16) && aligned(y, 16) ? n / lanes : 0;
+  for (int64 i = index(); i < whole; i += stride()) {
+    vec<T, lanes> p = *(vec<T, lanes> *)(x + i * lanes);
+    const vec<T, lanes> q = *(const vec<T, lanes> *)(y + i * lanes);
+#pragma unroll
+    for (int j = 0; j < lanes; j++) p.v[j] = weight[0] == 1 ? q.v[j] : p.v[j] + w * (q.v[j] - p.v[j]);
+    *(vec<T, lanes> *)(x + i * lanes) = p;
+  }
+  for (int64 i = whole * lanes + index(); i < n; i += stride()) x[i] = weight[0] == 1 ? y[i] : x[i] + w * (y[i] - x[i]);
+}
+
 // All threads that find something write the same code, and none where one is written already: the result does not depend on their order.
 template <class T> DEVICE void checkFinite(const T *x, int32 *guard, int64 n, int32 code) {
   bool bad = false;
@@ -148,6 +164,7 @@ template <class T> DEVICE void checkFinite(const T *x, int32 *guard, int64 n, in
   KERNEL runningStat_##name(T *running, const T *batch, const int32 *guard, int64 n, double keep, double take) {                           \
     runningStat(running, batch, guard, n, keep, take);                                                                                     \
   }                                                                                                                                        \
+  KERNEL mix_##name(T *x, const T *y, const int32 *guard, const double *weight, int64 n) { mix(x, y, guard, weight, n); }                  \
   KERNEL checkFinite_##name(const T *x, int32 *guard, int64 n, int32 code) { checkFinite(x, guard, n, code); }
 RULES(f32, float)
 RULES(f64, double)

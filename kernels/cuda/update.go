@@ -65,6 +65,13 @@ func bindRunningStat(b *binding) error {
 	return nil
 }
 
+func bindMix(b *binding) error {
+	n := int64(b.In[0].Shape.Elems())
+	b.launch("update", "mix_"+suffix(b.In[0].Type), strided(b.props, n, blockThreads), line(blockThreads), 0,
+		b.out(0), b.in(1), b.in(2), b.in(3), n)
+	return nil
+}
+
 func bindCheckFinite(b *binding) error {
 	n := b.In[0].Shape.Elems()
 	b.launch("update", "checkFinite"+"_"+suffix(b.In[0].Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0,

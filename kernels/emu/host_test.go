@@ -115,7 +115,7 @@ func TestUpdatesLieOnTheirStates(t *testing.T) {
 	}
 	momentum := func(scaled bool) kernels.Call {
 		in := []kernels.Operand{place(0, vector), place(1, vector), place(2, kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{4}}),
-			place(3, kernels.Spec{Type: arena.Float64, Shape: kernels.Shape{8}})}
+			place(3, kernels.ControlsSpec)}
 		if scaled {
 			in = append(in, place(4, kernels.Spec{Type: arena.Float64}))
 		}

@@ -80,3 +80,21 @@ func ExampleScaling() {
 	// {Scale:512 Good:1 Skipped:1}
 	// {Scale:1024 Good:0 Skipped:1}
 }
+
+func ExampleAverage() {
+	ema, swa := optim.Average{Decay: 0.9}, optim.Average{Uniform: true, Start: 3, Every: 2}
+	fit(trainer.Options{Optimizer: optim.SGD{Rate: 0.1}, Average: ema}) // training stays as it is: see trainer.Averaged
+
+	for update := int64(1); update <= 7; update++ {
+		fmt.Printf("update %d: %.2f %.2f\n", update, ema.Weight(update), swa.Weight(update))
+	}
+	// Output:
+	// loss 1.4, then 0.00
+	// update 1: 1.00 1.00
+	// update 2: 0.10 1.00
+	// update 3: 0.10 1.00
+	// update 4: 0.10 0.00
+	// update 5: 0.10 0.50
+	// update 6: 0.10 0.00
+	// update 7: 0.10 0.33
+}

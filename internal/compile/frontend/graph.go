@@ -96,6 +96,8 @@ type Options struct {
 	Machine bool
 	// Offloaded reports whether a parameter's home is in pinned host memory; nil: none is.
 	Offloaded func(name string, spec kernels.Spec) bool
+	// Averaged reads parameters at the homes of their averages, if they have one.
+	Averaged bool
 }
 
 // Param is a parameter of the program.

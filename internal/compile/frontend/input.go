@@ -58,11 +58,7 @@ func (g *Graph) input(n *gorgonia.Node) (kernels.Value, error) {
 	if was, ok := g.byName[name]; ok {
 		return kernels.None, fmt.Errorf("parameters %v and %v are both called %q: %w", g.Spec(was), spec, name, ErrName)
 	}
-	region := ir.Parameters
-	if g.Offloaded != nil && g.Offloaded(name, spec) {
-		region = ir.HostParameters
-	}
-	v, err := g.Home(region, ir.OwnerOf(name), name, spec)
+	v, err := g.Home(g.regionOf(name, spec), ir.OwnerOf(name), name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("parameter %w", err)
 	}
@@ -71,6 +67,19 @@ func (g *Graph) input(n *gorgonia.Node) (kernels.Value, error) {
 	frozen := !spec.Type.Float() || g.frozen(n.Name())
 	g.params = append(g.params, paramNode{Param{Name: name, Value: v, Frozen: frozen}, n})
 	return v, nil
+}
+
+// regionOf returns the region that the program reads a parameter in.
+func (g *Graph) regionOf(name string, spec kernels.Spec) arena.Region {
+	for _, r := range [...]arena.Region{ir.Averages, ir.HostAverages} {
+		if _, ok := g.Homes.Find(r, name); ok && g.Averaged {
+			return r
+		}
+	}
+	if g.Offloaded != nil && g.Offloaded(name, spec) {
+		return ir.HostParameters
+	}
+	return ir.Parameters
 }
 
 // constant returns a value with a home that holds data. The home is named by a hash of the data, so
