@@ -94,11 +94,17 @@ func optimizers(p *planned) []setting {
 	return settings
 }
 
-// stateBytes returns the bytes that optimizer o would keep for the trained parameters.
+// stateBytes returns the bytes that optimizers would keep for the trained parameters if o were
+// Options.Optimizer.
 func (p *planned) stateBytes(o optim.Optimizer) (bytes int64) {
-	for _, name := range p.training().Trained {
-		for _, s := range o.States(p.parameter(name).Spec) {
-			bytes += arena.Round(s.Bytes())
+	opt := p.opt
+	opt.Optimizer = o
+	for i, prog := range p.trainings() {
+		own := p.objectiveOptions(&opt, i).optimizer()
+		for _, name := range prog.Trained {
+			for _, s := range own.States(p.parameter(name).Spec) {
+				bytes += arena.Round(s.Bytes())
+			}
 		}
 	}
 	return bytes

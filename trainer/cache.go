@@ -28,7 +28,7 @@ type programCache struct {
 // cacheKey identifies a program, apart from the options and the homes that it is compiled for.
 type cacheKey struct {
 	programKey
-	first  bool        // of its plan
+	first  bool        // of its objective in its plan
 	budget int64       // of recomputation
 	like   *ir.Program // of the full batch; plans that share it have the same pointer
 }
@@ -49,6 +49,7 @@ type compilation struct {
 	before  [len(modelRegions)]int // initCounts before it
 	after   [len(modelRegions)]int // initCounts after it
 	placed  []ir.Part              // homes that it asked for
+	info    *modelInfo             // of the model
 }
 
 // relevantTo returns o without the fields that do not affect the compilation of program k. Fields
@@ -56,19 +57,23 @@ type compilation struct {
 func (o Options) relevantTo(k programKey) Options {
 	o.Batch, o.EvalBatch, o.Accumulate = 0, 0, 0 // k has its rows and its window
 	o.Memory, o.Recompute.Auto = 0, false        // they determine the budget
+	o.Objectives = slices.Clone(o.Objectives)
+	for i := range o.Objectives {
+		o.Objectives[i].Schedule, o.Objectives[i].Every = nil, 0
+	}
 	o.Schedule, o.Sequential, o.Tail, o.Workers, o.Progress = nil, false, 0, 0, nil
 	switch {
 	case k.mode != compile.Train:
-		o.Optimizer, o.Guard, o.Recompute = nil, 0, Recompute{}
+		o.Optimizer, o.Guard, o.Recompute, o.Objectives = nil, 0, Recompute{}, nil
 	case !k.window.Updates():
-		o.Optimizer, o.Guard = nil, 0
+		o.Optimizer, o.Guard, o.Objectives = nil, 0, nil
 	}
 	return o
 }
 
 // entry returns the entry for program k of plan p.
 func (c *programCache) entry(p *planned, k programKey, like *ir.Program) *cacheEntry {
-	key := cacheKey{programKey: k, first: len(p.order) == 0, like: like}
+	key := cacheKey{programKey: k, first: p.isFirst(k), like: like}
 	if k.mode == compile.Train {
 		key.budget = p.budget
 	}
@@ -106,6 +111,7 @@ func (c *programCache) compile(ctx context.Context, p *planned, k programKey, li
 	if ctx.Err() != nil || errors.Is(done.err, ir.ErrHome) { // such an error holds for this plan only
 		return done.program, done.err
 	}
+	done.info = p.info
 	done.placed, done.after = slices.Clone(p.homes.Asked()[asked:]), initCounts(&p.homes)
 	e.known = append(e.known, done)
 	if done.err == nil {
@@ -137,6 +143,9 @@ func initCounts(h *ir.Homes) (n [len(modelRegions)]int) {
 func (p *planned) tryReuse(known *compilation) bool {
 	if initCounts(&p.homes) != known.before || !p.homes.Repeat(known.placed) {
 		return false
+	}
+	if p.info == nil {
+		p.setInfo(known.info)
 	}
 	// compileNow would have recorded an initial value for each new home. Only the names are needed,
 	// by checkNames.

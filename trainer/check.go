@@ -73,7 +73,7 @@ func (o *Options) check(needDevice bool) error {
 	if o.Debug && o.Device != nil && !o.Device.Unified() {
 		bad.addf("debug: only unified memory can be checked, and %s has its own: leave it out", o.Device.Name())
 	}
-	errs := append(bad.errs, o.checkData(), optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate())
+	errs := append(bad.errs, o.checkData(), optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate(), o.checkObjectives())
 	return errors.Join(errs...)
 }
 
@@ -109,7 +109,7 @@ func (p *planned) checkNames() error {
 	bad := &mistakes{class: ErrOption}
 	// A name may be that of a parameter or of a layer, which owns several.
 	for _, name := range p.opt.Frozen {
-		if !p.initial.has(func(param string) bool { return param == name || ir.OwnerOf(param) == name }) {
+		if !p.initial.has(func(param string) bool { return matches(name, param) }) && !p.hasParam(name) {
 			bad.addf("frozen %q: the model has no such parameter or layer", name)
 		}
 	}
@@ -123,7 +123,9 @@ func (p *planned) checkNames() error {
 	// Every layer has a value, but not every one has a parameter.
 	layers := func(option string, names []string) {
 		for _, name := range names {
-			if !slices.ContainsFunc(p.training().Values, func(v ir.Value) bool { return v.Owner == name }) {
+			if !slices.ContainsFunc(p.trainings(), func(prog *ir.Program) bool {
+				return slices.ContainsFunc(prog.Values, func(v ir.Value) bool { return v.Owner == name })
+			}) {
 				bad.addf("%s %q: no layer has this name, the plan lists them", option, name)
 			}
 		}

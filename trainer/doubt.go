@@ -56,7 +56,10 @@ func (p *planned) checkIdentity(ctx context.Context, g *gorgonia.ExprGraph, rows
 	}
 	doubts, err := identity.Watch(g, func(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 		m, err := callModel(ctx, p.model, g, rows)
-		read := gorgonia.Nodes{m.Loss, m.Weight, m.Output, m.Correct}
+		read := gorgonia.Nodes{m.Output, m.Correct}
+		for _, o := range objectivesOf(m) {
+			read = append(read, o.Loss, o.Weight)
+		}
 		for _, name := range p.opt.Keep {
 			read = append(read, g.ByName(name)...)
 		}

@@ -38,9 +38,10 @@ func (v *initialValues) has(ok func(name string) bool) bool {
 	})
 }
 
-// record appends the initial values of parts that prog, a program of model m, added to homes. Only
-// the first program of a plan, which is the one that trains, may add trained parameters.
-func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *Options, first bool) error {
+// record appends the initial values of parts that prog, a program of model m, added to homes. A
+// parameter for which may is false must have been added before: only programs that train may add
+// trained parameters.
+func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, seed uint64, may func(name string) bool) error {
 	// The values themselves are not computed here: a plan that is only inspected never needs them,
 	// and fill writes them straight to the device's memory.
 	inits, nodes := initializers(m)
@@ -59,15 +60,15 @@ func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *
 	// stays: a later program finds the same homes.
 	for _, r := range modelRegions {
 		for _, part := range homes.Parts(r)[len(v[r]):] {
-			x := initialValue{name: part.Name, constant: constants[home{r, part.Name}], seed: opt.Seed}
+			x := initialValue{name: part.Name, constant: constants[home{r, part.Name}], seed: seed}
 			if n := nodes[part.Name]; n != nil && x.constant == nil {
 				x.node, x.init = n, inits[part.Name]
 				if x.init == nil && n.Value() == nil {
 					errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w",
 						part.Name, ErrModel))
 				}
-				if !first && r != ir.Statistics && part.Spec.Type.Float() && !opt.frozen(part.Name) {
-					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: "+
+				if r != ir.Statistics && part.Spec.Type.Float() && !may(part.Name) {
+					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in one that trains: "+
 						"the model must have the same parameters each time, "+
 						"and what the loss does not need must be frozen: %w", part.Name, ErrModel))
 				}
@@ -85,13 +86,14 @@ func initializers(m Model) (inits map[string]layers.Init, nodes map[string]*gorg
 	for _, p := range slices.Concat(m.Params, m.Statistics) {
 		inits[p.Node.Name()], nodes[p.Node.Name()] = p.Init, p.Node
 	}
-	if m.Loss == nil {
+	loss := objectivesOf(m)[0].Loss
+	if loss == nil {
 		return inits, nodes
 	}
 	// A model need not list parameters that hold a value, and cannot list those that Gorgonia made.
-	for _, n := range m.Loss.Graph().AllNodes() {
+	for _, n := range loss.Graph().AllNodes() {
 		if n.IsVar() && nodes[n.Name()] == nil {
-			nodes[n.Name()], inits[n.Name()] = n, batchNormInit(m.Loss.Graph(), n)
+			nodes[n.Name()], inits[n.Name()] = n, batchNormInit(loss.Graph(), n)
 		}
 	}
 	return inits, nodes

@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"slices"
 	"strings"
 
 	"gorgonia.org/gorgonia"
@@ -9,7 +8,6 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
-	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -58,8 +56,11 @@ type Options struct {
 	// Clip limits gradients by value, by global norm, or both. Default: no limit. Clipping by norm
 	// keeps all gradients until the end of the step.
 	Clip optim.Clip
-	// Frozen excludes parameters from training, by their names or by those of layers. Default:
-	// none. Frozen batch normalization uses its running statistics.
+	// Objectives sets optimizer, schedule, clipping and frequency of objectives of the model, by their
+	// names. Default: all have those of Options. See docs/loops.md#objectives.
+	Objectives []Objective
+	// Frozen excludes parameters from training, by patterns as those of layers.Objective: names of
+	// parameters or layers, prefixes that end in "/", or patterns of path.Match. Default: none. Frozen batch normalization uses its running statistics.
 	Frozen []string
 
 	// Memory limits the bytes of device memory. Default: all that the device has free. New
@@ -132,14 +133,15 @@ type Options struct {
 	Debug bool
 }
 
-// Progress is the state of a pass after one of its steps.
+// Progress is the state of a pass after one of its steps. A batch has a step for each objective.
 type Progress struct {
-	Epoch    int // number of the epoch, counted by Fit from 0; 0 in Evaluate
-	Step     int // steps that are finished, 1 to Steps
-	Steps    int
-	Samples  int     // finished
-	Loss     float64 // mean over those samples, weighted by Model.Weight if the model has one
-	Accuracy float64 // share of correct outputs among them, weighted in the same way; NaN if the model has no Correct
+	Objective string // of the step; "" in Evaluate, and if the model has Model.Loss
+	Epoch     int    // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	Step      int    // batches that are finished or whose step this is, 1 to Steps
+	Steps     int
+	Samples   int     // of these batches
+	Loss      float64 // mean of the objective's loss over the samples of its steps, weighted if it has a Weight
+	Accuracy  float64 // share of correct outputs among them, weighted in the same way; NaN if the model has no Correct
 }
 
 // Guard selects what is checked before a parameter changes.
@@ -253,5 +255,5 @@ func (o *Options) window(mode compile.Mode, step, steps int) (w compile.Window, 
 
 // frozen reports whether a parameter is not trained.
 func (o *Options) frozen(name string) bool {
-	return slices.Contains(o.Frozen, name) || slices.Contains(o.Frozen, ir.OwnerOf(name))
+	return matchesAny(o.Frozen, name)
 }

@@ -2,6 +2,7 @@ package trainer_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestParametersAreReadAndWrittenWhereTheyLie(t *testing.T) {
 		if !slices.Equal(names, weights) || !slices.Equal(frozen, []string{"hidden/w", "hidden/b"}) {
 			t.Errorf("parameters %q, frozen %q", names, frozen)
 		}
-		if got, want := evaluate(t, b, ds), evaluate(t, a, ds); got != want {
+		if got, want := evaluate(t, b, ds), evaluate(t, a, ds); !reflect.DeepEqual(got, want) {
 			t.Errorf("with the same parameters: %+v and %+v", got, want)
 		}
 		if err := a.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
@@ -36,14 +37,14 @@ type epochPass struct {
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
-	stepsBefore, updatesBefore int64
+	stepsBefore   int64
+	updatesBefore []int64 // by objective
 
 	// Sums over the steps that are collected.
-	skipped        int64   // updates that overflowed, or whose weights were all 0
-	loss, correct  float64 // over samples, each times its weight
-	weight         float64 // of the samples; a sample without a weight counts as 1
-	samples, steps int
-	uploaded       int64 // bytes
+	objectives     []objectiveSums // by objective
+	correct        float64         // over samples, each times its weight for the first objective
+	samples, steps int             // of batches, all steps of which are finished
+	uploaded       int64           // bytes
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
@@ -56,10 +57,11 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	if p.loader, err = t.loaders.get(p.mode, ds, p.source); err != nil {
 		return err
 	}
+	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
 	if p.mode == compile.Train {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		p.epoch, p.stepsBefore, p.updatesBefore = t.counters.epochs, t.counters.steps, t.counters.updates
+		p.epoch, p.stepsBefore, p.updatesBefore = t.counters.epochs, t.counters.steps, slices.Clone(t.counters.updates)
 		t.counters.epochs++
 	}
 	return nil
@@ -84,34 +86,50 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 		if err != nil {
 			return errors.Join(p.collect(run, before), err)
 		}
-		// Whatever fails from here on, the previous step is collected first: it succeeded or has
-		// an error of its own.
-		s := p.t.slots[b.Slot]
-		if err := p.selectProgram(s, b); err != nil {
-			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
-		}
-		if before != nil && p.maySkip(before.program) {
-			if err := p.collect(run, before); err != nil {
-				return err
-			}
-			before = nil
-		}
-		if err := p.submit(run, s); err != nil {
-			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
-		}
-		if err := p.collect(run, before); err != nil {
-			return err
-		}
-		// Where steps are short, or run in the caller's goroutine, this one may be done already:
-		// its slot then goes back to the loader without waiting for the next batch.
-		before = s
-		if s.ready.Done() {
-			before = nil
-			if err := p.collect(run, s); err != nil {
+		first := p.objectiveAfter(-1, b.Step)
+		for i := first; i >= 0; i = p.objectiveAfter(i, b.Step) {
+			s := p.t.slots[b.Slot].of(i)
+			s.first, s.last = i == first, p.objectiveAfter(i, b.Step) < 0
+			if before, err = p.step(run, s, b, before); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// step submits the step of batch b in slot s, and collects the one before it, which is in slot before
+// unless that is nil. It returns the slot of the step that is in flight afterwards, or nil.
+func (p *epochPass) step(run *dataloader.Run, s *slot, b dataloader.Batch, before *slot) (*slot, error) {
+	// Kept values of the same slot are read before the next step writes them.
+	if before != nil && before.index == s.index && len(p.t.plan.opt.Keep) > 0 {
+		if err := p.collect(run, before); err != nil {
+			return nil, err
+		}
+		before = nil
+	}
+	// Whatever fails from here on, the previous step is collected first: it succeeded or has
+	// an error of its own.
+	if err := p.selectProgram(s, b); err != nil {
+		return nil, errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+	}
+	if before != nil && p.maySkip(before.program) {
+		if err := p.collect(run, before); err != nil {
+			return nil, err
+		}
+		before = nil
+	}
+	if err := p.submit(run, s); err != nil {
+		return nil, errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+	}
+	if err := p.collect(run, before); err != nil {
+		return nil, err
+	}
+	// Where steps are short, or run in the caller's goroutine, this one may be done already:
+	// its slot then goes back to the loader without waiting for the next batch.
+	if s.ready.Done() {
+		return nil, p.collect(run, s)
+	}
+	return s, nil
 }
 
 // finish ends the run of a pass that ended with err. Afterwards no step is in flight, and the
@@ -136,27 +154,32 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	t := p.t
 	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.loader.Steps())
 	program := p.source.full
-	if b.Rows != program.rows || window != program.window {
+	if b.Rows != program.rows || window != program.window || s.objective != program.objective {
 		var err error
-		if program, err = t.programs.find(programKey{p.mode, b.Rows, p.source.dataset, window}); err != nil {
+		if program, err = t.programs.find(programKey{p.mode, b.Rows, p.source.dataset, window, s.objective}); err != nil {
 			return err
 		}
 	}
-	s.batch, s.program = b, program
+	s.batch, s.program, s.uploads = b, program, &program.controls
+	if s.first {
+		s.uploads = &program.batch
+	}
 	s.indices = append(s.indices[:0], b.Indices...)
 	if err := t.invalidateKept(s); err != nil {
 		return err
 	}
-	return t.streams.enqueueCopies(program.prefetch[s.index])
+	return t.streams.enqueueCopies(s.uploads.prefetch[s.index])
 }
 
 // writeControls writes the controls of the step in slot s: the optimizer's numbers, the step's
 // number, and the factor of its loss.
 func (p *epochPass) writeControls(s *slot) error {
-	t, b, opt := p.t, s.batch, &p.t.plan.opt
+	t, b := p.t, s.batch
+	opt := t.plan.own[s.objective]
 	_, first, end := opt.window(p.mode, b.Step, p.loader.Steps())
 	t.memory.willWrite(s.controlsSpan)
-	update := p.updatesBefore - p.skipped + int64(first/max(1, opt.Accumulate)) + 1
+	windows := first / max(1, opt.Accumulate) / t.plan.every(s.objective) // of the objective in this epoch
+	update := p.updatesBefore[s.objective] - p.objectives[s.objective].skipped + int64(windows) + 1
 	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
@@ -174,7 +197,7 @@ func (p *epochPass) writeControls(s *slot) error {
 		s.controls[kernels.ControlUnscale] = 1 / scale
 	}
 	s.controls[kernels.ControlShare] = share
-	s.controls[kernels.ControlStep] = float64(p.stepsBefore + int64(b.Step) + 1)
+	s.controls[kernels.ControlStep] = float64(p.number(s.objective, b.Step))
 	return nil
 }
 
@@ -197,8 +220,8 @@ func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
 	if err := st.compute.Record(s.ready); err != nil {
 		return err
 	}
-	p.uploaded += s.program.sampleBytes
-	if p.t.memory.unified {
+	p.uploaded += s.uploads.sampleBytes
+	if !s.last || p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
 	}
 	return run.Release(s.index, s.writable)
@@ -217,38 +240,28 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
 	// after that changed anything. Only an overflow of scaled gradients is not an error.
-	loss := s.number(s.program.loss)
+	loss := s.loss()
 	overflowed, weightless := p.overflowed(s, loss), s.weightless()
 	switch {
 	case overflowed || weightless:
-		p.skipped++
+		p.objectives[s.objective].skipped++
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
 			return fmt.Errorf("step %d: %w", s.batch.Step, err)
 		}
 	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
 		return p.diagnose(run, s)
 	}
-	if s.program.hasWeight {
-		p.loss += loss
-		p.weight += s.number(s.program.weight)
-	} else {
-		p.loss += loss * float64(s.batch.Rows)
-		p.weight += float64(s.batch.Rows)
-	}
-	if s.program.hasAccuracy {
-		p.correct += s.number(s.program.correct)
-	}
-	p.samples += s.batch.Rows
-	p.steps++
+	p.add(s)
 	t.countStep(s, overflowed, weightless)
-	if t.memory.unified {
+	if s.last && t.memory.unified {
 		if err := run.Release(s.index, nil); err != nil {
 			return err
 		}
 	}
 	if report := t.plan.opt.Progress; report != nil {
-		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.loader.Steps(), Samples: p.samples,
-			Loss: p.loss / p.weight, Accuracy: p.accuracy()})
+		sums := &p.objectives[s.objective]
+		report(Progress{Objective: t.plan.nameOfStep(s), Epoch: p.epoch, Step: s.batch.Step + 1, Steps: p.loader.Steps(),
+			Samples: p.rowsBefore(s.batch.Step + 1), Loss: sums.loss / sums.weight, Accuracy: p.accuracy()})
 	}
 	return nil
 }
@@ -280,11 +293,11 @@ func (p *epochPass) overflowed(s *slot, loss float64) bool {
 func (t *Trainer) countStep(s *slot, overflowed, weightless bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.uploaded.Add(s.program.sampleBytes)
+	t.uploaded.Add(s.uploads.sampleBytes)
 	if s.program.mode == compile.Train {
 		t.counters.steps++
 		if s.program.updates && !overflowed && !weightless {
-			t.counters.updates++
+			t.counters.updates[s.objective]++
 		}
 		if s.program.updates && !weightless && t.plan.opt.scaled() {
 			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, overflowed)
@@ -298,15 +311,19 @@ func (p *epochPass) accuracy() float64 {
 	if !p.source.full.hasAccuracy {
 		return math.NaN()
 	}
-	return p.correct / p.weight
+	return p.correct / p.objectives[0].weight
 }
 
 // result returns the numbers of the pass so far.
 func (p *epochPass) result() Result {
 	r := Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: p.loader.Dropped(), Epoch: p.epoch}
-	if p.samples > 0 {
-		r.Loss, r.Accuracy = p.loss/p.weight, p.accuracy()
-		r.Weight, r.Samples, r.Steps, r.Skipped, r.Uploaded = p.weight, p.samples, p.steps, int(p.skipped), p.uploaded
+	r.Losses = p.losses()
+	if p.objectives != nil && p.objectives[0].steps > 0 {
+		r.Loss, r.Accuracy, r.Weight = r.Losses[0].Loss, p.accuracy(), p.objectives[0].weight
 	}
+	for _, o := range r.Losses {
+		r.Skipped += o.Skipped
+	}
+	r.Samples, r.Steps, r.Uploaded = p.samples, p.steps, p.uploaded
 	return r
 }

@@ -22,10 +22,11 @@ const streamed = -1
 
 // programKey identifies a program of a plan.
 type programKey struct {
-	mode    compile.Mode
-	rows    int            // of the batch
-	dataset int            // index into Options.Resident, or streamed
-	window  compile.Window // of the step; Alone unless mode is Train
+	mode      compile.Mode
+	rows      int            // of the batch
+	dataset   int            // index into Options.Resident, or streamed
+	window    compile.Window // of the step; Alone unless mode is Train
+	objective int            // index in Model.Objectives of the one that it trains; 0 unless mode is Train
 }
 
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
@@ -40,6 +41,8 @@ type planned struct {
 	model  ModelFunc
 	cache  *programCache // nil: every program is compiled for this plan
 	budget int64         // bytes of scratch that training programs aim at by recomputation; 0: no aim
+	info   *modelInfo    // nil before the first program is compiled
+	own    []*Options    // by objective: opt with the options of that objective
 
 	residents []extent // by index in Options.Resident
 
@@ -88,7 +91,7 @@ func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *progra
 		if p, err = planWithin(ctx, model, opt, budget, cache); err != nil {
 			return nil, err
 		}
-		if p.training().Plan.Live > budget { // no known choice meets the budget
+		if p.trainingLive() > budget { // no known choice meets the budget
 			break
 		}
 		budget -= p.layout.Total() - limit
@@ -123,17 +126,19 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	// of evaluation and prediction find what they read there.
 	for _, dataset := range p.datasets() {
 		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
-			for _, w := range opt.windows(mode) {
-				k := programKey{mode, opt.rows(mode), dataset, w}
-				prog, err := p.compile(ctx, k, nil)
-				if errors.Is(err, frontend.ErrNoOutput) {
-					continue
+			for objective := 0; objective < p.objectives(mode); objective++ { // known after the first program
+				for _, w := range opt.windows(mode) {
+					k := programKey{mode, opt.rows(mode), dataset, w, objective}
+					prog, err := p.compile(ctx, k, nil)
+					if errors.Is(err, frontend.ErrNoOutput) {
+						continue
+					}
+					if err != nil {
+						return nil, err
+					}
+					p.add(k, prog)
+					p.scratch = max(p.scratch, prog.Plan.Bytes)
 				}
-				if err != nil {
-					return nil, err
-				}
-				p.add(k, prog)
-				p.scratch = max(p.scratch, prog.Plan.Bytes)
 			}
 		}
 	}
@@ -214,6 +219,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if err != nil {
 		return nil, err
 	}
+	if err := p.learn(describeModel(g, m)); err != nil {
+		return nil, err
+	}
 	cfg, err := p.config(ctx, g, m, k)
 	if err != nil {
 		return nil, err
@@ -227,7 +235,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)
 	}
 	if !p.homes.Sealed {
-		if err := p.initial.record(m, prog, &p.homes, &p.opt, len(p.order) == 0); err != nil {
+		first := p.isFirst(k)
+		may := func(name string) bool { return first || !p.trained(name) }
+		if err := p.initial.record(m, prog, &p.homes, p.opt.Seed, may); err != nil {
 			return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
 		}
 	}
@@ -243,15 +253,16 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
 	}
 	if k.mode == compile.Train {
-		cfg.Update = o.update(k.window, m.Weight != nil)
+		cfg.Objective = p.objectiveName(k.objective)
+		cfg.Update = p.update(o, k, objectivesOf(m)[k.objective].Weight != nil)
 		cfg.Recompute = compile.Recompute{Owners: o.Recompute.Layers, Budget: p.budget}
 	}
 	if cfg.Model, err = p.graphModel(g, m, k); err != nil {
 		return cfg, err
 	}
 	// One program of several rows is enough to check the loss.
-	first := k.mode == compile.Train && len(p.order) == 0 || k.mode == compile.Evaluate && o.Batch == 1
-	if first && !m.MeanLoss && m.Weight == nil {
+	first := k.mode == compile.Train && p.isFirst(k) || k.mode == compile.Evaluate && o.Batch == 1
+	if first && !m.MeanLoss {
 		cfg.Twice = func() (frontend.Model, error) {
 			k, g := k, gorgonia.NewGraph()
 			k.rows *= 2
@@ -268,10 +279,23 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 // graphModel returns the roles of the nodes of g for program k of model m.
 func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm frontend.Model, err error) {
 	o := &p.opt
+	objectives := objectivesOf(m)
 	fm = frontend.Model{
-		Graph: g, Batch: k.rows, Loss: m.Loss, Weight: m.Weight, Output: m.Output, Correct: m.Correct,
+		Graph: g, Batch: k.rows, Loss: objectives[k.objective].Loss, Weight: objectives[k.objective].Weight,
+		Output: m.Output,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
-		Frozen: o.frozen, Seed: o.Seed,
+		Frozen: p.frozen, Seed: o.Seed,
+	}
+	if k.objective == 0 {
+		fm.Correct = m.Correct
+	}
+	if k.mode == compile.Train {
+		fm.Untrained = func(name string) bool { return !p.trains(k.objective, name) }
+		fm.KeepReached = len(objectives) > 1
+	} else {
+		for _, o := range objectives[1:] {
+			fm.Others = append(fm.Others, frontend.Objective{Name: o.Name, Loss: o.Loss, Weight: o.Weight})
+		}
 	}
 	for _, param := range m.Params {
 		fm.Params[param.Node] = true
@@ -288,12 +312,16 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 	return fm, err
 }
 
-// update returns the optimizer's part of a training step.
-func (o *Options) update(w compile.Window, weighted bool) compile.Update {
+// update returns the optimizer's part of a step of program k, under options o. weighted: its loss has
+// weights.
+func (p *planned) update(o *Options, k programKey, weighted bool) compile.Update {
+	accumulates := o.Accumulate > 1
+	o = p.objectiveOptions(o, k.objective)
 	opt := o.optimizer()
-	u := compile.Update{Op: opt.Op(), States: opt.States, ClipNorm: o.Clip.Norm, Scaled: o.scaled(),
-		GuardEach: o.Guard == GuardEach, Window: w}
-	u.Attrs = opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)
+	u := compile.Update{ClipNorm: o.Clip.Norm, Scaled: o.scaled(), GuardEach: o.Guard == GuardEach, Window: k.window}
+	u.Rule = compile.Rule{Op: opt.Op(), States: opt.States, Attrs: opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)}
+	u.Own = func(name string) bool { return p.trainedBefore(k.objective, name) }
+	u.Shares = p.several() && !accumulates
 	return u
 }
 
@@ -328,8 +356,29 @@ func (p *planned) drop(k programKey) {
 	p.order = slices.DeleteFunc(p.order, func(o programKey) bool { return o == k })
 }
 
-// training returns the program that trains and updates a full batch.
-func (p *planned) training() *ir.Program { return p.programs[p.order[0]] }
+// isFirst reports whether no program of this plan was compiled before that trains the objective of k.
+func (p *planned) isFirst(k programKey) bool {
+	return len(p.order) == 0 || k.mode == compile.Train && !slices.ContainsFunc(p.order, func(o programKey) bool {
+		return o.mode == compile.Train && o.objective == k.objective
+	})
+}
+
+// trainings returns the programs that train and update a full batch, by objective.
+func (p *planned) trainings() (all []*ir.Program) {
+	first := p.order[0]
+	for first.objective = range p.objectives(compile.Train) {
+		all = append(all, p.programs[first])
+	}
+	return all
+}
+
+// trainingLive returns the most bytes that are live in one of the trainings.
+func (p *planned) trainingLive() (live int64) {
+	for _, prog := range p.trainings() {
+		live = max(live, prog.Plan.Live)
+	}
+	return live
+}
 
 // layOut lays out the arena; docs/memory.md describes the layout.
 func (p *planned) layOut() error {
@@ -373,10 +422,16 @@ func (p *planned) outcome(i int) arena.Ref {
 	return arena.Ref{Region: p.regions[i][ir.Results].Region, Offset: int64(i) * n, Size: n + p.homes.Bytes(ir.Guard)}
 }
 
+// outcomesBytes returns the size of the host's copies of outcomes: one for each slot and objective, so
+// that the host reads one while the next is copied.
+func (p *planned) outcomesBytes() int64 {
+	return 2 * int64(p.objectives(compile.Train)) * p.outcome(0).Size
+}
+
 // extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the
 // arena's own: host copies of the slots and outcomes, and what is offloaded.
 func (p *planned) extraPinnedBytes() int64 {
-	return 2*(p.homes.Bytes(ir.Slot)+p.outcome(0).Size) + p.offloadedBytes()
+	return 2*p.homes.Bytes(ir.Slot) + p.outcomesBytes() + p.offloadedBytes()
 }
 
 // offloadedBytes returns the bytes that are kept in pinned host memory instead of the arena.

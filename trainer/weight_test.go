@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -360,7 +361,7 @@ func TestIgnoredLabelsCountForNothing(t *testing.T) {
 			res.Uploaded = 0
 			all, results = append(all, learned(t, tr)), append(results, res)
 		}
-		if names := differing(all[0], all[1]); names != nil || results[0] != results[1] {
+		if names := differing(all[0], all[1]); names != nil || !reflect.DeepEqual(results[0], results[1]) {
 			t.Errorf("ignored labels give %+v, weights of 0 give %+v; other parameters: %q", results[0], results[1], names)
 		}
 	})

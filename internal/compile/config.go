@@ -19,6 +19,20 @@ const (
 	OutputName  = "output"
 )
 
+// LossOf returns the name of the result LossName of an objective; "" is the first one.
+func LossOf(objective string) string { return ofObjective(LossName, objective) }
+
+// WeightOf returns the name of the result WeightName of an objective; "" is the first one.
+func WeightOf(objective string) string { return ofObjective(WeightName, objective) }
+
+// ofObjective returns the name of what an objective other than the first has for itself.
+func ofObjective(name, objective string) string {
+	if objective == "" {
+		return name
+	}
+	return name + " of " + objective
+}
+
 // Mode is what a program computes.
 type Mode uint8
 
@@ -37,7 +51,8 @@ func (m Mode) String() string { return [...]string{"train", "evaluate", "predict
 type Config struct {
 	frontend.Model
 	Mode      Mode
-	Eval      bool // of a machine: dropout and batch normalization work as outside training
+	Objective string // name of the objective that the program trains; "": the first of the model
+	Eval      bool   // of a machine: dropout and batch normalization work as outside training
 	Update    Update
 	Recompute Recompute
 	Precision Precision
@@ -52,6 +67,14 @@ type Config struct {
 	Twice func() (frontend.Model, error)
 
 	scheduler *schedule.Scheduler // the only one, for tests; nil: all compete
+}
+
+// controls returns the name of the controls vector of the program's step.
+func (cfg *Config) controls() string {
+	if cfg.Objective == "" {
+		return ir.ControlsName
+	}
+	return ir.ControlsName + "/" + cfg.Objective
 }
 
 // Recompute selects the activations that are computed again, Precision the values of 16 bits.
@@ -92,13 +115,26 @@ func (cfg *Config) schedule() schedule.Options {
 		Order: cfg.on(Order), InPlace: cfg.on(InPlace), Views: cfg.on(Views), Scheduler: cfg.scheduler}
 }
 
+// Rule is the update of a parameter.
+type Rule struct {
+	Op       *kernels.Op
+	Attrs    any                                      // of Op; Attrs.Scaled (not Update.Scaled) is true where gradients are multiplied by a factor: see Factor
+	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
+	Controls string                                   // name of the controls vector that it reads; "": that of the step
+}
+
 // Update is the optimizer's part of a step.
 type Update struct {
-	Op       *kernels.Op
-	Attrs    any                                      // of Op; Attrs.Scaled (not the field below) is true where gradients are multiplied by a factor: see Factor
-	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
-	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
-	Window   Window                                   // the place of the step in its window
+	Rule                                                 // of parameters that have no other
+	RuleOf   func(param string, spec kernels.Spec) *Rule // of a parameter; nil, or a nil result: Rule
+	ClipNorm float64                                     // largest global norm of the gradients, 0 for no limit
+	Window   Window                                      // the place of the step in its window
+	// Own reports whether gradients and state of a parameter have homes of this objective's own,
+	// because an objective before it trains the parameter too; nil: none has.
+	Own func(param string) bool
+	// Shares: gradients that are kept until the update are values of scratch, which programs of other
+	// objectives use too, unless Window is another than Alone.
+	Shares bool
 	// Scaled: the loss is multiplied by the loss scale, which the host includes in
 	// kernels.ControlShare. The update multiplies gradients by kernels.ControlUnscale, 1 / that
 	// scale. All gradients are kept.
@@ -106,6 +142,19 @@ type Update struct {
 	// GuardEach checks the loss first and each gradient right before its own update, so that none
 	// is kept. ClipNorm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
+}
+
+// homesGradients reports whether gradients have homes in region Gradients.
+func (u *Update) homesGradients() bool { return u.KeepsGradients() && (!u.Shares || u.Window != Alone) }
+
+// RuleFor returns the rule of a parameter.
+func (u *Update) RuleFor(param string, spec kernels.Spec) *Rule {
+	if u.RuleOf != nil {
+		if r := u.RuleOf(param, spec); r != nil {
+			return r
+		}
+	}
+	return &u.Rule
 }
 
 // Factor reports whether the update multiplies all gradients by a factor in any case: 1 / the loss

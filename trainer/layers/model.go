@@ -20,7 +20,7 @@ type Model struct {
 	// Output is the result of Predict, one row for each sample: logits or values.
 	Output *gorgonia.Node
 	// Loss is the scalar to minimise, the mean over the rows of the batch. With Weight, it has one
-	// loss for each weight instead. Required. A trainer refuses a loss that is certainly a sum over
+	// loss for each weight instead. Required, unless the model has Objectives. A trainer refuses a loss that is certainly a sum over
 	// the rows: use gorgonia.Mean, or multiply the sum by 1/batch.
 	Loss *gorgonia.Node
 	// MeanLoss states that Loss is meant as it is, so that a trainer does not look for a sum over
@@ -32,8 +32,12 @@ type Model struct {
 	// no gradient flows through them. An update whose weights are all 0 is skipped. Nil: Loss is a
 	// mean.
 	Weight *gorgonia.Node
+	// Objectives are losses that are minimised in turn, each over parameters of its own, such as those
+	// of a generator and a discriminator. Nil: Loss is the only one. Otherwise Loss and Weight must be
+	// nil.
+	Objectives []Objective
 	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
-	// accuracy. With Weight, it has one element for each weight. Nil: no accuracy is reported.
+	// accuracy. With a Weight of the loss, or of the first objective, it has one element for each weight. Nil: no accuracy is reported.
 	Correct *gorgonia.Node
 	// Params are learned, in the order in which reports list them.
 	Params []Param
@@ -48,6 +52,9 @@ type Param struct {
 	Node *gorgonia.Node
 	// Init computes the initial values. Nil: they are copied from the value bound to Node.
 	Init Init
+	// Fixed states that training does not change the parameter: its values are those that the program
+	// writes, by trainer.Param.Write. See Net.Scalar.
+	Fixed bool
 }
 
 // Classifier adds the field y [B], class indices, and the softmax cross entropy as the loss, and

@@ -1,0 +1,98 @@
+package trainer
+
+import (
+	"math"
+
+	"github.com/evenkeel/evenkeel/internal/compile"
+)
+
+// objectiveSums are sums over the steps of one objective in a pass.
+type objectiveSums struct {
+	loss    float64 // over samples, each times its weight
+	weight  float64 // of the samples; a sample without a weight counts as 1
+	steps   int
+	skipped int64 // updates that overflowed, or whose weights were all 0
+}
+
+// objectiveAfter returns the first objective after i that has a step in a batch of an epoch, -1 if there
+// is none. The batches of an evaluation have one step, that of objective 0.
+func (p *epochPass) objectiveAfter(i, batch int) int {
+	for i++; i < p.t.plan.objectives(p.mode); i++ {
+		if p.mode != compile.Train || p.t.plan.runs(i, batch) {
+			return i
+		}
+	}
+	return -1
+}
+
+// number returns the number of the step of an objective in a batch of the epoch, counted from 1 since
+// New.
+func (p *epochPass) number(objective, batch int) int64 {
+	plan, before := p.t.plan, 0
+	for i := range plan.objectives(p.mode) {
+		before += plan.runsBefore(i, batch)
+		if i < objective && plan.runs(i, batch) {
+			before++
+		}
+	}
+	return p.stepsBefore + int64(before) + 1
+}
+
+// loss returns the loss of the step in slot s; of several, one that is not finite.
+func (s *slot) loss() float64 {
+	loss := s.number(s.program.loss)
+	for _, o := range s.program.others {
+		if l := s.number(o.loss); !finite(l) {
+			loss = l
+		}
+	}
+	return loss
+}
+
+// add adds the numbers of the step in slot s to the sums of the pass.
+func (p *epochPass) add(s *slot) {
+	p.objectives[s.objective].add(s, s.program.lossResult)
+	for i, o := range s.program.others {
+		p.objectives[i+1].add(s, o)
+	}
+	if s.program.hasAccuracy {
+		p.correct += s.number(s.program.correct)
+	}
+	if s.last {
+		p.samples += s.batch.Rows
+		p.steps++
+	}
+}
+
+// add adds the loss that the step in slot s has left at l.
+func (sum *objectiveSums) add(s *slot, l lossResult) {
+	loss := s.number(l.loss)
+	if l.hasWeight {
+		sum.loss += loss
+		sum.weight += s.number(l.weight)
+	} else {
+		sum.loss += loss * float64(s.batch.Rows)
+		sum.weight += float64(s.batch.Rows)
+	}
+	sum.steps++
+}
+
+// losses returns the numbers of all objectives so far.
+func (p *epochPass) losses() []ObjectiveResult {
+	all := make([]ObjectiveResult, len(p.objectives))
+	for i, sum := range p.objectives {
+		all[i] = ObjectiveResult{Name: p.t.plan.info.objectives[i].name, Loss: math.NaN(), Steps: sum.steps, Skipped: int(sum.skipped)}
+		if sum.steps > 0 {
+			all[i].Loss = sum.loss / sum.weight
+		}
+	}
+	return all
+}
+
+// nameOfStep returns the name of the objective of the step in slot s.
+func (p *planned) nameOfStep(s *slot) string {
+	if s.program.mode != compile.Train {
+		return ""
+	}
+	return p.info.objectives[s.objective].name
+}
