@@ -49,7 +49,7 @@ type compilation struct {
 	before  [len(modelRegions)]int // initCounts before it
 	after   [len(modelRegions)]int // initCounts after it
 	placed  []ir.Part              // homes that it asked for
-	info    *modelInfo             // of the model
+	info    *modelInfo             // of the model; nil after an error
 }
 
 // relevantTo returns o without the fields that do not affect the compilation of program k. Fields
@@ -144,7 +144,7 @@ func (p *planned) tryReuse(known *compilation) bool {
 	if initCounts(&p.homes) != known.before || !p.homes.Repeat(known.placed) {
 		return false
 	}
-	if p.info == nil {
+	if p.info == nil && known.info != nil {
 		p.setInfo(known.info)
 	}
 	// compileNow would have recorded an initial value for each new home. Only the names are needed,

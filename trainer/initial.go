@@ -68,7 +68,7 @@ func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, seed 
 						part.Name, ErrModel))
 				}
 				if r != ir.Statistics && part.Spec.Type.Float() && !may(part.Name) {
-					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in one that trains: "+
+					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: "+
 						"the model must have the same parameters each time, "+
 						"and what the loss does not need must be frozen: %w", part.Name, ErrModel))
 				}
