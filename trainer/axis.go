@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -100,9 +101,10 @@ func (p *planned) stateBytes(o optim.Optimizer) (bytes int64) {
 	opt := p.opt
 	opt.Optimizer = o
 	for i, prog := range p.trainings() {
-		own := p.objectiveOptions(&opt, i).optimizer()
+		update := p.update(&opt, programKey{mode: compile.Train, objective: i}, false)
 		for _, name := range prog.Trained {
-			for _, s := range own.States(p.parameter(name).Spec) {
+			spec := p.parameter(name).Spec
+			for _, s := range update.RuleFor(name, spec).States(spec) {
 				bytes += arena.Round(s.Bytes())
 			}
 		}

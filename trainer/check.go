@@ -73,7 +73,7 @@ func (o *Options) check(needDevice bool) error {
 	if o.Debug && o.Device != nil && !o.Device.Unified() {
 		bad.addf("debug: only unified memory can be checked, and %s has its own: leave it out", o.Device.Name())
 	}
-	errs := append(bad.errs, o.checkData(), optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate(), o.checkObjectives())
+	errs := append(bad.errs, o.checkData(), optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate(), o.checkObjectives(), o.checkGroups())
 	return errors.Join(errs...)
 }
 

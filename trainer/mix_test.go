@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,8 +39,8 @@ type mix struct {
 // String describes the mix, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d, objectives %+v",
-		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory, o.Objectives)
+	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d, objectives %+v, groups %+v",
+		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory, o.Objectives, o.Groups)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
@@ -86,6 +87,9 @@ func randomMix(t *testing.T, r *rand.Rand, names []string) mix {
 			m.opt.Frozen = append(m.opt.Frozen, model.Params[i].Node.Name())
 		}
 	}
+	if r.IntN(3) == 0 {
+		m.opt.Groups = randomGroups(r, model.Params)
+	}
 	if m.opt.Precision.Half() && r.IntN(2) == 0 {
 		m.opt.KeepFloat32 = []string{layerOf(model.Params[r.IntN(len(model.Params))].Node.Name())}
 	}
@@ -126,6 +130,18 @@ func randomObjectives(r *rand.Rand) (all []trainer.Objective) {
 		all = append(all, trainer.Objective{Name: "b", Optimizer: draw(), Clip: optim.Clip{Norm: 0.5}, Every: r.IntN(4)})
 	}
 	return all
+}
+
+// randomGroups draws groups of parameters.
+func randomGroups(r *rand.Rand, params []layers.Param) (groups []trainer.Group) {
+	name := func() string { return params[r.IntN(len(params))].Node.Name() }
+	if slices.ContainsFunc(params, func(p layers.Param) bool { return p.Node.Dims() == 1 }) && r.IntN(2) == 0 {
+		groups = append(groups, trainer.Group{Match: trainer.BiasesAndNorms, NoDecay: true, RateFactor: []float64{0, 0.5, 2}[r.IntN(3)]})
+	}
+	for range r.IntN(3) {
+		groups = append(groups, trainer.Group{Match: []string{name(), name()}, Optimizer: optimizers()[r.IntN(len(optimizers()))].Optimizer})
+	}
+	return append(groups, trainer.Group{Match: []string{name()}, RateFactor: 0.25})
 }
 
 // build returns the model in a graph of its own.

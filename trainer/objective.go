@@ -121,7 +121,8 @@ func (p *planned) learn(info *modelInfo) error {
 func (p *planned) setInfo(info *modelInfo) {
 	p.info = info
 	for i := range info.objectives {
-		p.own = append(p.own, p.objectiveOptions(&p.opt, i))
+		own := p.objectiveOptions(&p.opt, i)
+		p.own, p.rules = append(p.own, own), append(p.rules, p.groupRules(own, i))
 	}
 }
 
@@ -212,6 +213,9 @@ func (p *planned) runsBefore(i, batch int) int {
 
 // frozen reports whether no objective trains a parameter, or whether a statistic does not change.
 func (p *planned) frozen(name string) bool {
+	if g := p.groupOf(name); g >= 0 && p.opt.Groups[g].Frozen {
+		return true
+	}
 	return p.opt.frozen(name) || p.info != nil && slices.ContainsFunc(p.info.params, func(m modelParam) bool {
 		return m.fixed && m.name == name
 	})
@@ -272,7 +276,7 @@ func (p *planned) checkObjectives() error {
 			option.addf("options of objective %q: the model has no objective of that name", o.Name)
 		}
 	}
-	return errors.Join(append(model.errs, option.errs...)...)
+	return errors.Join(append(append(model.errs, option.errs...), p.checkGroups())...)
 }
 
 // checkObjectives returns every mistake in Options.Objectives that shows without a model.

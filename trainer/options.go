@@ -59,6 +59,9 @@ type Options struct {
 	// Objectives sets optimizer, schedule, clipping and frequency of objectives of the model, by their
 	// names. Default: all have those of Options. See docs/loops.md#objectives.
 	Objectives []Objective
+	// Groups sets rate, optimizer and decay of groups of parameters. Default: none. Each group with a
+	// rate or an optimizer of its own has a controls vector, 256 bytes, in each slot.
+	Groups []Group
 	// Frozen excludes parameters from training, by patterns as those of layers.Objective: names of
 	// parameters or layers, prefixes that end in "/", or patterns of path.Match. Default: none. Frozen batch normalization uses its running statistics.
 	Frozen []string

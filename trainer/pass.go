@@ -198,7 +198,7 @@ func (p *epochPass) writeControls(s *slot) error {
 	}
 	s.controls[kernels.ControlShare] = share
 	s.controls[kernels.ControlStep] = float64(p.number(s.objective, b.Step))
-	return nil
+	return p.writeGroupControls(s, update)
 }
 
 // rowsBefore returns the number of samples in all steps before a step.

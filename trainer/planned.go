@@ -43,6 +43,7 @@ type planned struct {
 	budget int64         // bytes of scratch that training programs aim at by recomputation; 0: no aim
 	info   *modelInfo    // nil before the first program is compiled
 	own    []*Options    // by objective: opt with the options of that objective
+	rules  [][]groupRule // by objective and group
 
 	residents []extent // by index in Options.Resident
 
@@ -319,7 +320,11 @@ func (p *planned) update(o *Options, k programKey, weighted bool) compile.Update
 	o = p.objectiveOptions(o, k.objective)
 	opt := o.optimizer()
 	u := compile.Update{ClipNorm: o.Clip.Norm, Scaled: o.scaled(), GuardEach: o.Guard == GuardEach, Window: k.window}
-	u.Rule = compile.Rule{Op: opt.Op(), States: opt.States, Attrs: opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)}
+	scaled := u.Factor(weighted) || u.ClipNorm > 0
+	u.Rule = compile.Rule{Op: opt.Op(), States: opt.States, Attrs: opt.Attrs(o.Clip, scaled)}
+	if len(o.Groups) > 0 {
+		u.RuleOf = p.ruleOf(p.groupRules(o, k.objective), o.Clip, scaled)
+	}
 	u.Own = func(name string) bool { return p.trainedBefore(k.objective, name) }
 	u.Shares = p.several() && !accumulates
 	return u

@@ -21,6 +21,7 @@ type slot struct {
 	// Views of host memory: the slot's bytes on unified devices, else their pinned copies.
 	host     map[string][]byte // by field: where the loader writes
 	controls []float64         // nil if nothing trains
+	groups   []groupStep       // controls of groups that have their own
 	status   []int32           // the status word, as it was when the step ended
 	results  []byte            // region Results
 
@@ -89,6 +90,12 @@ func (s *slot) openStep(m *memory, rows int) (err error) {
 		s.controlsSpan = at(home.Ref)
 		s.controls = dataloader.View[float64](bytesOf(s.controlsSpan))
 	}
+	for g := range m.plan.opt.Groups {
+		if home, ok := homes.Find(ir.Slot, m.plan.groupControls(s.objective, g)); ok {
+			span := at(home.Ref)
+			s.groups = append(s.groups, groupStep{g, dataloader.View[float64](bytesOf(span)), span})
+		}
+	}
 	if home, ok := homes.Find(ir.Guard, ir.GuardName); ok {
 		s.status = dataloader.View[int32](bytesOf(at(home.Ref)))
 	}
@@ -112,7 +119,7 @@ func (s *slot) close() error {
 	}
 	var errs []error
 	for _, o := range append(s.others, s) {
-		o.host, o.controls, o.status, o.results = nil, nil, nil, nil
+		o.host, o.controls, o.groups, o.status, o.results = nil, nil, nil, nil, nil
 		if o.ready != nil {
 			errs = append(errs, o.ready.Close())
 		}
