@@ -101,7 +101,7 @@ func (p *planned) stateBytes(o optim.Optimizer) (bytes int64) {
 	opt := p.opt
 	opt.Optimizer = o
 	for i, prog := range p.trainings() {
-		update := p.update(&opt, programKey{mode: compile.Train, objective: i}, false)
+		update := p.update(&opt, programKey{mode: compile.Train, objective: i, stage: len(p.opt.Unfreeze)}, false)
 		for _, name := range prog.Trained {
 			spec := p.parameter(name).Spec
 			for _, s := range update.RuleFor(name, spec).States(spec) {

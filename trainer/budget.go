@@ -93,7 +93,7 @@ func (b *searchBudget) affords(o *Options) bool {
 // is read.
 func (p *planned) leastBytes(o *Options) (bytes int64) {
 	offload := compile.Offload(o.Offload)
-	k := programKey{mode: compile.Train}
+	k := programKey{mode: compile.Train, stage: len(p.opt.Unfreeze)}
 	if o.Accumulate > 1 {
 		k.window = compile.Last
 	}

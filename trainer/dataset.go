@@ -65,7 +65,7 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	}
 	steps := s.samples/opt.rows(mode) + 1
 	window, _, _ := opt.window(mode, steps-1, steps)
-	s.tail = programKey{mode, tail, s.dataset, window, 0}
+	s.tail = t.plan.key(mode, tail, s.dataset, window, 0)
 	err = t.ensurePrograms(ctx, s.tail)
 	if errors.Is(err, frontend.ErrRows) {
 		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
@@ -81,7 +81,7 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 // fullKey returns the key of the program for full batches of a dataset; in training, of the one
 // that updates, and of the first objective.
 func (p *planned) fullKey(mode compile.Mode, dataset int) programKey {
-	return programKey{mode, p.opt.rows(mode), dataset, p.opt.windows(mode)[0], 0}
+	return p.key(mode, p.opt.rows(mode), dataset, p.opt.windows(mode)[0], 0)
 }
 
 // checkFields returns an error for each field of a dataset that the plan has no place for or

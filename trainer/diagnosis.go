@@ -92,7 +92,7 @@ func (p *epochPass) replayWindow(run *dataloader.Run, s *slot) (step int, err er
 		window, _, _ := t.plan.opt.window(p.mode, step, p.loader.Steps())
 		s.batch = dataloader.Batch{Slot: s.index, Step: step, Rows: len(indices[step-first]), Indices: indices[step-first]}
 		s.indices = append(s.indices[:0], s.batch.Indices...)
-		if s.program, err = t.programs.find(programKey{p.mode, s.batch.Rows, p.source.dataset, window, s.objective}); err != nil {
+		if s.program, err = t.programs.find(t.plan.key(p.mode, s.batch.Rows, p.source.dataset, window, s.objective)); err != nil {
 			return last, nil
 		}
 		if err := p.refill(s); err != nil {

@@ -209,6 +209,7 @@ func (p *planned) time() int64 {
 	steps := max(1, p.opt.Accumulate)
 	for step := range steps {
 		k := p.order[0]
+		k.stage = len(p.opt.Unfreeze)
 		k.window, _, _ = p.opt.window(compile.Train, step, steps)
 		for k.objective = range p.objectives(compile.Train) {
 			n += p.programs[k].Work().Time / int64(p.every(k.objective))

@@ -114,19 +114,30 @@ func (x *initialValue) fill(dst []byte, spec kernels.Spec) error {
 	return nil
 }
 
-// writeInitialValues writes parameters, constants and running statistics, and clears what starts at
-// zero.
-func (m *memory) writeInitialValues(compute arena.Stream) error {
-	// An optimizer's state starts at zero. The status word means by it that nothing is wrong.
-	for _, r := range []arena.Region{ir.Gradients, ir.State, ir.Guard} {
-		if err := m.clear(r, compute); err != nil {
-			return err
-		}
+// clearState sets the state of optimizers to zero, with which it starts.
+func (m *memory) clearState(compute arena.Stream) error {
+	if err := m.clear(ir.State, compute); err != nil {
+		return err
 	}
 	for _, home := range m.plan.homes.Parts(ir.HostState) {
 		if err := m.write(home, func(dst []byte) error { clear(dst); return nil }); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// writeInitialValues writes parameters, constants and running statistics, and clears what starts at
+// zero.
+func (m *memory) writeInitialValues(compute arena.Stream) error {
+	// The status word means by zero that nothing is wrong.
+	for _, r := range []arena.Region{ir.Gradients, ir.Guard} {
+		if err := m.clear(r, compute); err != nil {
+			return err
+		}
+	}
+	if err := m.clearState(compute); err != nil {
+		return err
 	}
 	for _, r := range modelRegions {
 		for i, home := range m.plan.homes.Parts(r) {

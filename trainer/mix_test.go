@@ -105,10 +105,16 @@ func randomMix(t *testing.T, r *rand.Rand, names []string) mix {
 }
 
 // rivals are two classifiers over a trunk that both train, with dropout and batch normalization. The second has weights.
-func rivals(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+func rivals(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return twoHeads(g, batch, 0.2) }
+
+// undropped is rivals without dropout.
+func undropped(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return twoHeads(g, batch, 0) }
+
+// twoHeads is rivals with a rate of dropout.
+func twoHeads(g *gorgonia.ExprGraph, batch int, rate float64) (trainer.Model, error) {
 	net := layers.New(g)
 	x := net.Input("x", batch, 4)
-	trunk := net.Dropout(net.BatchNorm(net.Dense(x, "trunk", 12, nil), "norm", layers.Tanh), "drop", 0.2)
+	trunk := net.Dropout(net.BatchNorm(net.Dense(x, "trunk", 12, nil), "norm", layers.Tanh), "drop", rate)
 	y, first, second := net.Labels("y", batch), net.Dense(trunk, "a/out", 3, nil), net.Dense(net.Dense(trunk, "b/hidden", 300, layers.ReLU), "b/out", 3, nil)
 	weight := net.Max(layers.ReLU(net, x, "positive"), "weight", layers.Reduce{Axes: []int{1}})
 	return trainer.Model{

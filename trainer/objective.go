@@ -211,35 +211,40 @@ func (p *planned) runsBefore(i, batch int) int {
 	return steps
 }
 
-// frozen reports whether no objective trains a parameter, or whether a statistic does not change.
-func (p *planned) frozen(name string) bool {
+// frozen reports whether no objective trains a parameter in a stage of Options.Unfreeze, or whether a
+// statistic does not change in it.
+func (p *planned) frozen(name string, stage int) bool {
+	if p.info != nil && slices.ContainsFunc(p.info.params, func(m modelParam) bool { return m.fixed && m.name == name }) {
+		return true
+	}
+	if slices.ContainsFunc(p.opt.Unfreeze[:stage], func(patterns []string) bool { return matchesAny(patterns, name) }) {
+		return false
+	}
 	if g := p.groupOf(name); g >= 0 && p.opt.Groups[g].Frozen {
 		return true
 	}
-	return p.opt.frozen(name) || p.info != nil && slices.ContainsFunc(p.info.params, func(m modelParam) bool {
-		return m.fixed && m.name == name
-	})
+	return p.opt.frozen(name)
 }
 
-// trains reports whether objective i trains a parameter.
-func (p *planned) trains(i int, name string) bool {
+// trains reports whether objective i trains a parameter in a stage.
+func (p *planned) trains(i int, name string, stage int) bool {
 	patterns := p.info.objectives[i].params
-	return !p.frozen(name) && (patterns == nil || matchesAny(patterns, name))
+	return !p.frozen(name, stage) && (patterns == nil || matchesAny(patterns, name))
 }
 
 // trainedBefore reports whether an objective before i trains a parameter, too.
-func (p *planned) trainedBefore(i int, name string) bool {
+func (p *planned) trainedBefore(i int, name string, stage int) bool {
 	for k := range i {
-		if p.trains(k, name) {
+		if p.trains(k, name, stage) {
 			return true
 		}
 	}
 	return false
 }
 
-// trained reports whether an objective trains a parameter.
-func (p *planned) trained(name string) bool {
-	return p.info != nil && p.trainedBefore(len(p.info.objectives), name)
+// trained reports whether an objective trains a parameter in a stage.
+func (p *planned) trained(name string, stage int) bool {
+	return p.info != nil && p.trainedBefore(len(p.info.objectives), name, stage)
 }
 
 // hasParam reports whether pattern selects a parameter of the model.
@@ -259,8 +264,9 @@ func (p *planned) checkObjectives() error {
 			}
 		}
 	}
+	last := len(p.opt.Unfreeze)
 	for _, m := range p.info.params {
-		if len(p.info.objectives) > 1 && !p.frozen(m.name) && !p.trained(m.name) {
+		if len(p.info.objectives) > 1 && !p.frozen(m.name, last) && !p.trained(m.name, last) {
 			model.addf("parameter %q is trained by no objective: list it in Params of one, or freeze it", m.name)
 		}
 	}
@@ -276,7 +282,7 @@ func (p *planned) checkObjectives() error {
 			option.addf("options of objective %q: the model has no objective of that name", o.Name)
 		}
 	}
-	return errors.Join(append(append(model.errs, option.errs...), p.checkGroups())...)
+	return errors.Join(append(append(model.errs, option.errs...), p.checkGroups(), p.checkUnfreeze())...)
 }
 
 // checkObjectives returns every mistake in Options.Objectives that shows without a model.

@@ -66,6 +66,11 @@ type Options struct {
 	// parameters or layers, prefixes that end in "/", or patterns of path.Match. Default: none. Frozen batch normalization uses its running statistics.
 	Frozen []string
 
+	// Unfreeze lists stages: Trainer.Unfreeze lets training change the frozen parameters that the
+	// patterns of the next stage match. Default: none. The plan has the programs of all stages, and
+	// memory for the last. See docs/loops.md#unfreezing.
+	Unfreeze [][]string
+
 	// Memory limits the bytes of device memory. Default: all that the device has free. New
 	// allocates exactly what the plan needs; if that is more than the limit or than the device has
 	// free, it returns a *CapacityError.

@@ -156,7 +156,7 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	program := p.source.full
 	if b.Rows != program.rows || window != program.window || s.objective != program.objective {
 		var err error
-		if program, err = t.programs.find(programKey{p.mode, b.Rows, p.source.dataset, window, s.objective}); err != nil {
+		if program, err = t.programs.find(t.plan.key(p.mode, b.Rows, p.source.dataset, window, s.objective)); err != nil {
 			return err
 		}
 	}

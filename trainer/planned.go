@@ -27,6 +27,7 @@ type programKey struct {
 	dataset   int            // index into Options.Resident, or streamed
 	window    compile.Window // of the step; Alone unless mode is Train
 	objective int            // index in Model.Objectives of the one that it trains; 0 unless mode is Train
+	stage     int            // of Options.Unfreeze; 0 unless mode is Train
 }
 
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
@@ -44,6 +45,7 @@ type planned struct {
 	info   *modelInfo    // nil before the first program is compiled
 	own    []*Options    // by objective: opt with the options of that objective
 	rules  [][]groupRule // by objective and group
+	stage  int           // stages of Options.Unfreeze that are unfrozen
 
 	residents []extent // by index in Options.Resident
 
@@ -127,19 +129,8 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	// of evaluation and prediction find what they read there.
 	for _, dataset := range p.datasets() {
 		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
-			for objective := 0; objective < p.objectives(mode); objective++ { // known after the first program
-				for _, w := range opt.windows(mode) {
-					k := programKey{mode, opt.rows(mode), dataset, w, objective}
-					prog, err := p.compile(ctx, k, nil)
-					if errors.Is(err, frontend.ErrNoOutput) {
-						continue
-					}
-					if err != nil {
-						return nil, err
-					}
-					p.add(k, prog)
-					p.scratch = max(p.scratch, prog.Plan.Bytes)
-				}
+			if err := p.compileMode(ctx, mode, dataset); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -149,6 +140,32 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 		p.scratch = max(p.scratch, p.scratchForOneRow(ctx, k))
 	}
 	return p, errors.Join(p.checkNames(), p.layOut())
+}
+
+// compileMode compiles the programs of a mode for full batches of a dataset: one for each stage, each
+// objective and each window.
+func (p *planned) compileMode(ctx context.Context, mode compile.Mode, dataset int) error {
+	stages := 1
+	if mode == compile.Train {
+		stages += len(p.opt.Unfreeze)
+	}
+	for stage := range stages {
+		for objective := 0; objective < p.objectives(mode); objective++ { // known after the first program
+			for _, w := range p.opt.windows(mode) {
+				k := programKey{mode, p.opt.rows(mode), dataset, w, objective, stage}
+				prog, err := p.compile(ctx, k, nil)
+				if errors.Is(err, frontend.ErrNoOutput) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				p.add(k, prog)
+				p.scratch = max(p.scratch, prog.Plan.Bytes)
+			}
+		}
+	}
+	return nil
 }
 
 // datasets returns the dataset indices that batches can come from.
@@ -237,7 +254,7 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	}
 	if !p.homes.Sealed {
 		first := p.isFirst(k)
-		may := func(name string) bool { return first || !p.trained(name) }
+		may := func(name string) bool { return first || !p.trained(name, len(p.opt.Unfreeze)) }
 		if err := p.initial.record(m, prog, &p.homes, p.opt.Seed, may); err != nil {
 			return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
 		}
@@ -285,13 +302,13 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 		Graph: g, Batch: k.rows, Loss: objectives[k.objective].Loss, Weight: objectives[k.objective].Weight,
 		Output: m.Output,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
-		Frozen: p.frozen, Seed: o.Seed,
+		Frozen: func(name string) bool { return p.frozen(name, k.stage) }, Seed: o.Seed,
 	}
 	if k.objective == 0 {
 		fm.Correct = m.Correct
 	}
 	if k.mode == compile.Train {
-		fm.Untrained = func(name string) bool { return !p.trains(k.objective, name) }
+		fm.Untrained = func(name string) bool { return !p.trains(k.objective, name, k.stage) }
 		fm.KeepReached = len(objectives) > 1
 	} else {
 		for _, o := range objectives[1:] {
@@ -325,7 +342,7 @@ func (p *planned) update(o *Options, k programKey, weighted bool) compile.Update
 	if len(o.Groups) > 0 {
 		u.RuleOf = p.ruleOf(p.groupRules(o, k.objective), o.Clip, scaled)
 	}
-	u.Own = func(name string) bool { return p.trainedBefore(k.objective, name) }
+	u.Own = func(name string) bool { return p.trainedBefore(k.objective, name, k.stage) }
 	u.Shares = p.several() && !accumulates
 	return u
 }
@@ -364,23 +381,28 @@ func (p *planned) drop(k programKey) {
 // isFirst reports whether no program of this plan was compiled before that trains the objective of k.
 func (p *planned) isFirst(k programKey) bool {
 	return len(p.order) == 0 || k.mode == compile.Train && !slices.ContainsFunc(p.order, func(o programKey) bool {
-		return o.mode == compile.Train && o.objective == k.objective
+		return o.mode == compile.Train && o.objective == k.objective && o.stage == k.stage
 	})
 }
 
-// trainings returns the programs that train and update a full batch, by objective.
+// trainings returns the programs that train and update a full batch, by objective, when all stages are
+// unfrozen.
 func (p *planned) trainings() (all []*ir.Program) {
 	first := p.order[0]
+	first.stage = len(p.opt.Unfreeze)
 	for first.objective = range p.objectives(compile.Train) {
 		all = append(all, p.programs[first])
 	}
 	return all
 }
 
-// trainingLive returns the most bytes that are live in one of the trainings.
+// trainingLive returns the most bytes that are live in a program that trains and updates a full batch.
 func (p *planned) trainingLive() (live int64) {
-	for _, prog := range p.trainings() {
-		live = max(live, prog.Plan.Live)
+	k := p.order[0]
+	for k.stage = range len(p.opt.Unfreeze) + 1 {
+		for k.objective = range p.objectives(compile.Train) {
+			live = max(live, p.programs[k].Plan.Live)
+		}
 	}
 	return live
 }
@@ -464,9 +486,12 @@ func (p *planned) parameter(name string) ir.Part {
 	return home
 }
 
-// constant reports whether no program changes the value at a home.
+// constant reports whether no program of the present stage changes the value at a home.
 func (p *planned) constant(home ir.Part) bool {
 	return !slices.ContainsFunc(p.order, func(k programKey) bool {
+		if k.mode == compile.Train && k.stage != p.stage {
+			return false
+		}
 		prog := p.programs[k]
 		return slices.ContainsFunc(prog.Instrs, func(in ir.Instr) bool {
 			if len(in.Op.Updates) == 0 {

@@ -244,7 +244,9 @@ func (t *Trainer) dropShort(k programKey) error {
 
 // compileShort compiles program k, of a short batch.
 func (t *Trainer) compileShort(ctx context.Context, k programKey) (*ir.Program, error) {
-	full := t.plan.programs[programKey{k.mode, t.plan.opt.rows(k.mode), k.dataset, k.window, k.objective}]
+	whole := k
+	whole.rows = t.plan.opt.rows(k.mode)
+	full := t.plan.programs[whole]
 	prog, err := t.plan.compile(ctx, k, full)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,8 @@ type Trainer struct {
 type counters struct {
 	epochs  int     // epochs that Fit has begun
 	steps   int64   // of training, finished
-	updates []int64 // by objective
+	updates []int64 // by objective, since New or Unfreeze
+	before  int64   // updates before Unfreeze
 	scaling optim.ScalingState
 }
 
@@ -149,7 +150,7 @@ func (t *Trainer) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := Stats{Uploaded: t.uploaded.Load(), Programs: len(t.programs)}
-	s.Epochs = t.counters.epochs
+	s.Epochs, s.Updates = t.counters.epochs, t.counters.before
 	for _, n := range t.counters.updates {
 		s.Updates += n
 	}
