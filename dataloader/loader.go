@@ -48,6 +48,7 @@ type Loader struct {
 	steps   int     // batches of an epoch
 	samples int
 	order   []int32 // indices of an epoch, position by position; nil: the order of the dataset
+	ordered int     // the epoch that order is of; -1: none yet. mu guards it
 	workers []*worker
 	gone    chan struct{} // closed when the last worker has returned
 
@@ -80,7 +81,7 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 	if opt.Grace == 0 {
 		opt.Grace = 500 * time.Millisecond
 	}
-	l := &Loader{ds: ds, opt: opt, fields: fields, gone: make(chan struct{})}
+	l := &Loader{ds: ds, opt: opt, fields: fields, ordered: -1, gone: make(chan struct{})}
 	l.instant, _ = ds.(instant)
 	for k, f := range l.fields {
 		if f.Bytes() > math.MaxInt/int64(opt.Batch) {
@@ -205,6 +206,14 @@ func (l *Loader) Workers() int { return len(l.workers) }
 //
 // Epoch starts no goroutine, and its allocations do not depend on the number of steps.
 func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, error) {
+	return l.EpochFrom(ctx, epoch, 0, slots)
+}
+
+// EpochFrom is Epoch without the first batches: it starts at batch number step, counted from 0, of
+// the same batches. So an epoch that was interrupted before that step can go on. step is 0 to
+// Steps(); at Steps() no batch is left and Next returns io.EOF at once. Any other step is an error
+// that wraps ErrOption. Nothing is read of the batches before step.
+func (l *Loader) EpochFrom(ctx context.Context, epoch, step int, slots []Slot) (*Run, error) {
 	if l == nil || l.gone == nil {
 		return nil, fmt.Errorf("loader: use New: %w", ErrOption)
 	}
@@ -220,6 +229,9 @@ func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, erro
 	if epoch < 0 {
 		return nil, fmt.Errorf("epoch %d: must be 0 or more: %w", epoch, ErrOption)
 	}
+	if step < 0 || step > l.steps {
+		return nil, fmt.Errorf("epoch %d: step %d: must be 0 to %d: %w", epoch, step, l.steps, ErrOption)
+	}
 	if ctx.Err() != nil {
 		return nil, ended(ctx)
 	}
@@ -233,13 +245,14 @@ func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, erro
 	case l.run != nil && l.run.busy > 0:
 		return nil, fmt.Errorf("epoch %d: %w", l.run.epoch, l.blocked())
 	}
-	if l.opt.Shuffle {
+	if l.opt.Shuffle && l.ordered != epoch { // an epoch that goes on has its order already
 		shuffle(l.order, l.opt.Seed, epoch)
+		l.ordered = epoch
 	}
 	for l.order == nil && len(l.indices) < len(slots) {
 		l.indices = append(l.indices, make([]int32, min(l.opt.Batch, l.samples)))
 	}
-	l.run = newRun(ctx, l, epoch, slots)
+	l.run = newRun(ctx, l, epoch, step, slots)
 	l.wake.Broadcast()
 	return l.run, nil
 }

@@ -84,9 +84,9 @@ type Run struct {
 	last   error // the error that Next returned, and returns from now on
 }
 
-// newRun returns a run with the first steps in its slots.
-func newRun(ctx context.Context, l *Loader, epoch int, slots []Slot) *Run {
-	r := &Run{l: l, epoch: epoch, fills: make([]fill, len(slots)), ring: make([]int, len(slots)), quiet: make(chan struct{})}
+// newRun returns a run with the first steps from step on in its slots.
+func newRun(ctx context.Context, l *Loader, epoch, step int, slots []Slot) *Run {
+	r := &Run{l: l, epoch: epoch, issued: step, given: step, fills: make([]fill, len(slots)), ring: make([]int, len(slots)), quiet: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.failed.Store(math.MaxInt64)
 	for i, s := range slots {

@@ -64,9 +64,9 @@ func (o Options) relevantTo(k programKey) Options {
 	o.Schedule, o.Sequential, o.Tail, o.Workers, o.Progress = nil, false, 0, 0, nil
 	switch {
 	case k.mode != compile.Train:
-		o.Optimizer, o.Guard, o.Recompute, o.Objectives, o.Unfreeze = nil, 0, Recompute{}, nil, nil
+		o.Optimizer, o.Guard, o.Recompute, o.Objectives, o.Unfreeze, o.GradientNorm = nil, 0, Recompute{}, nil, nil, false
 	case !k.window.Updates():
-		o.Optimizer, o.Guard, o.Objectives = nil, 0, nil
+		o.Optimizer, o.Guard, o.Objectives, o.GradientNorm = nil, 0, nil, false
 	}
 	return o
 }

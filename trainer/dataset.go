@@ -26,8 +26,11 @@ type batchSource struct {
 }
 
 // openSource checks a dataset against the plan, uploads it if it is resident, and compiles the
-// program of its last, short batch if it has one. The caller has the device.
+// program of its last, short batch if it has one. The caller has the device; it gets the slots.
 func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (s batchSource, err error) {
+	if err := t.takeSlots(); err != nil {
+		return s, err
+	}
 	// A closed device has freed the memory: nothing may be written there.
 	if err := t.streams.compute.Sync(); err != nil {
 		return s, err

@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -29,29 +28,29 @@ type diagnosis struct {
 // its parameters are those it started with. The status word stays set, so that the second run
 // changes nothing, until the pass ends. The last step of a window can fail because of a gradient
 // that an earlier step made; then the error is that step's. It names its step.
-func (p *epochPass) diagnose(run *dataloader.Run, s *slot) error {
+func (p *epochPass) diagnose(s *slot) error {
 	t, step, program := p.t, s.batch.Step, s.program
 	if err := t.streams.drain(t.slots[:]); err != nil {
-		return fmt.Errorf("step %d: %w", step, err)
+		return p.stepError(step, err)
 	}
 	if err := badIndex(program.ir.Indices, s.status, s.indices); err != nil {
-		return fmt.Errorf("step %d: %w", step, err)
+		return p.stepError(step, err)
 	}
 	// The sums of the window contain what the failed step added. Cleared, they hold this step's own
 	// gradients after the second run. The window ends with the pass, so that no step reads them again.
 	if err := t.memory.clear(ir.Gradients, t.streams.compute); err != nil {
-		return fmt.Errorf("step %d: %w", step, err)
+		return p.stepError(step, err)
 	}
 	status := s.status[0]
 	err := t.replay(s)
 	if err == nil {
-		step, err = p.replayWindow(run, s)
+		step, err = p.replayWindow(s)
 	}
 	if err == nil { // every second run was finite: all that is known is the status word
 		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(),
 			Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
 		if p.mode == compile.Train {
-			_, first, _ := t.plan.opt.window(p.mode, step, p.loader.Steps())
+			_, first, _ := t.plan.opt.window(p.mode, step, p.total)
 			e.blameStatus(program.ir, status, step-first+1)
 		}
 		err = e
@@ -62,7 +61,7 @@ func (p *epochPass) diagnose(run *dataloader.Run, s *slot) error {
 	if p.mode == compile.Train && t.plan.opt.scaled() && overflowed && errors.As(err, &e) {
 		e.Scale = t.counters.scaling.Scale
 	}
-	return fmt.Errorf("step %d: %w", step, err)
+	return p.stepError(step, err)
 }
 
 // replay runs the step in slot s again, and returns an error about the first tensor that is not
@@ -77,19 +76,22 @@ func (t *Trainer) replay(s *slot) error {
 // replayWindow runs the earlier steps of the window of the step in slot s again, in that slot, and
 // returns the error of the first one that is not finite, and its number. It returns the step of
 // slot s and nil if all are finite, or if their samples cannot be fetched again.
-func (p *epochPass) replayWindow(run *dataloader.Run, s *slot) (step int, err error) {
+func (p *epochPass) replayWindow(s *slot) (step int, err error) {
 	t, last := p.t, s.batch.Step
-	_, first, _ := t.plan.opt.window(p.mode, last, p.loader.Steps())
+	_, first, _ := t.plan.opt.window(p.mode, last, p.total)
+	if p.ds == nil { // the caller of Step made the data
+		return last, nil
+	}
 	var indices [][]int32
 	for step := first; step < last; step++ {
-		indices = append(indices, run.Indices(step))
+		indices = append(indices, p.reader.run.Indices(step))
 	}
 	// No reader may write to the slot now.
-	if first == last || run.Close() != nil {
+	if first == last || p.reader.close(nil) != nil {
 		return last, nil
 	}
 	for step := first; step < last; step++ {
-		window, _, _ := t.plan.opt.window(p.mode, step, p.loader.Steps())
+		window, _, _ := t.plan.opt.window(p.mode, step, p.total)
 		s.batch = dataloader.Batch{Slot: s.index, Step: step, Rows: len(indices[step-first]), Indices: indices[step-first]}
 		s.indices = append(s.indices[:0], s.batch.Indices...)
 		if s.program, err = t.programs.find(t.plan.key(p.mode, s.batch.Rows, p.source.dataset, window, s.objective)); err != nil {

@@ -48,11 +48,11 @@ func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds d
 	if ctx == nil {
 		return Result{}, fmt.Errorf("%s: %w", name, errNilContext)
 	}
-	if err := t.use().beginPass(ctx, name); err != nil {
+	if err := t.use().beginPass(ctx, name, mode == compile.Train); err != nil {
 		return Result{}, err
 	}
 	p := &epochPass{t: t, mode: mode}
-	defer func() { t.usage.endPass(p.stuck) }()
+	defer func() { t.usage.endPass(p.reader.stuck) }()
 	if err := p.open(ctx, ds); err != nil {
 		return Result{}, fmt.Errorf("%v: %w", mode, err)
 	}

@@ -85,6 +85,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 		{name: "streaming", samples: 8 * 12},
 		{name: "ragged", samples: 8*12 + 3},
 		{name: "resident", samples: 8 * 12, resident: true},
+		{name: "norm of gradients", samples: 8 * 12, opt: trainer.Options{GradientNorm: true}},
 		{name: "clipped by norm", samples: 8 * 12, opt: trainer.Options{Clip: optim.Clip{Norm: 1}}},
 		{name: "scaled loss", samples: 8 * 12, opt: trainer.Options{LossScale: optim.Scaling{Mode: optim.ScaleAlways}}},
 		{name: "images", samples: 8*6 + 3, images: true},
@@ -125,7 +126,16 @@ func noHeapObjects(t *testing.T, model trainer.ModelFunc, opt trainer.Options, d
 	}
 	tr := made(t, model, opt)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	for name, pass := range map[string]func(testing.TB, *trainer.Trainer, dataloader.Dataset) trainer.Result{"train": fit, "evaluate": evaluate} {
+	loop := func(t testing.TB, tr *trainer.Trainer, ds dataloader.Dataset) trainer.Result {
+		for _, err := range tr.Steps(context.Background(), ds) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return trainer.Result{}
+	}
+	for name, pass := range map[string]func(testing.TB, *trainer.Trainer, dataloader.Dataset) trainer.Result{
+		"train": fit, "steps": loop, "evaluate": evaluate} {
 		pass(t, tr, ds)
 		best := uint64(1 << 62) // the runtime's own goroutines allocate now and then
 		for range 5 {

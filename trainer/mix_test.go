@@ -29,6 +29,7 @@ var mixes = flag.Int("mixes", 20, "how many random mixes of nets and options are
 // mix is a net, data for it, and options that do not go together on purpose.
 type mix struct {
 	net      string
+	loop     bool // some epochs are trained by Steps
 	model    trainer.ModelFunc
 	data     dataloader.Dataset
 	steps    int // of an epoch
@@ -39,8 +40,8 @@ type mix struct {
 // String describes the mix, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d, objectives %+v, groups %+v",
-		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory, o.Objectives, o.Groups)
+	return fmt.Sprintf("%s, %d samples, resident %v, loop %v, batch %d/%d, accumulate %d, %T, clip %v, norm %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d, objectives %+v, groups %+v",
+		m.net, m.data.Len(), m.resident, m.loop, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.GradientNorm, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory, o.Objectives, o.Groups)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
@@ -239,7 +240,7 @@ func (m mix) train(t *testing.T) map[string]string {
 		epochs = max(6, epochs)
 	}
 	for epoch := range epochs {
-		fit(t, tr, m.data)
+		m.epoch(t, tr, epoch)
 		if epoch%2 == 1 {
 			best = min(best, last.Mallocs-first.Mallocs)
 		}
@@ -254,6 +255,23 @@ func (m mix) train(t *testing.T) map[string]string {
 		t.Errorf("%v: close: %v", m, err)
 	}
 	return got
+}
+
+// epoch trains an epoch. Two of three are loops over Steps if m.loop is set; the even ones evaluate in some bodies.
+func (m mix) epoch(t *testing.T, tr *trainer.Trainer, epoch int) {
+	t.Helper()
+	if !m.loop || epoch%3 == 0 {
+		fit(t, tr, m.data)
+		return
+	}
+	for s, err := range tr.Steps(t.Context(), m.data) {
+		if err != nil {
+			t.Fatalf("%v: step %d: %v", m, s.Step, err)
+		}
+		if epoch%2 == 0 && s.Step%3 == 2 {
+			evaluate(t, tr, m.data)
+		}
+	}
 }
 
 // refused checks that a byte less is refused; what the planner recomputes may fit there too.
@@ -277,7 +295,7 @@ func (m mix) refused(t *testing.T) {
 }
 
 // Options that are drawn train in exactly the bytes of their plan, which stay the same after every step and make no heap objects; a byte less is refused;
-// and whatever is recomputed or offloaded changes no bit of what is learned.
+// and whatever is recomputed or offloaded, and a loop over Steps, changes no bit of what is learned.
 func TestRandomMixesTrainInTheirPlans(t *testing.T) {
 	names, _, _ := mixNets()
 	randomMixes(t, names, func(name string) bool { return name == "cpu" })
@@ -313,17 +331,18 @@ func randomMixes(t *testing.T, names []string, on func(name string) bool) {
 	}
 }
 
-// check trains mix i on a device as it is, and with recomputation and, where there is host memory, offload.
+// check trains mix i on a device as it is, and with recomputation and, where there is host memory, offload, by loops over Steps, with the norm of the gradients.
 func (m mix) check(t *testing.T, i int, dev kernels.Device, a again, offload trainer.Offload) {
 	plain, other := m, m
 	plain.opt.Device, other.opt.Device = dev, dev
+	other.loop, other.opt.GradientNorm = true, a.seed%2 == 0
 	if !dev.Unified() {
 		other.opt.Offload = offload
 	}
 	plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, a.options(t, m, other.opt))
 	want, got := plain.train(t), other.train(t)
 	if d := differing(want, got); len(d) > 0 || len(want) != len(got) {
-		t.Errorf("%v: %q differ from those without recomputation and offload", other, d)
+		t.Errorf("%v: %q differ from those of Fit without recomputation and offload", other, d)
 	}
 	switch { // a refusal is an exploration
 	case dev.Unified() && i%6 == 0:

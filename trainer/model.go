@@ -66,9 +66,12 @@ var runModelName = runtime.FuncForPC(reflect.ValueOf(runModel).Pointer()).Name()
 
 // insideModel reports whether a model function of this goroutine has called, at any depth.
 func insideModel() bool {
-	if len(modelCalls) == 0 { // no model function runs
-		return false
-	}
+	return len(modelCalls) > 0 && calledFrom(runModelName) // else no model function runs
+}
+
+// calledFrom reports whether a function, given by its name in call stacks, has called in this
+// goroutine, at any depth.
+func calledFrom(name string) bool {
 	pcs := make([]uintptr, 64)
 	n := runtime.Callers(1, pcs)
 	for n == len(pcs) {
@@ -78,7 +81,7 @@ func insideModel() bool {
 	frames := runtime.CallersFrames(pcs[:n])
 	for {
 		f, more := frames.Next()
-		if f.Function == runModelName {
+		if f.Function == name {
 			return true
 		}
 		if !more {

@@ -20,7 +20,7 @@ type NonFiniteError struct {
 	Decoded  bool    // the stored data are finite: decoding (Scale, Shift) turned Stored into Value
 	Stored   float64 // value of the element as it is stored; set for fields only
 	Samples  int     // number of samples in the step
-	Sample   int     // index in the dataset of the sample that caused it; -1 if not known
+	Sample   int     // index in the dataset of the sample that caused it, or row of a Batch; -1 if not known
 	BadLabel int64   // the class label that is outside the classes; set with ErrLabel only
 	Classes  int     // number of classes of the model; set with ErrLabel only
 	// Scale is the loss scale, if gradients overflow although it is already optim.MinScale, the
@@ -31,8 +31,9 @@ type NonFiniteError struct {
 	// normalization that Label names. Index is the channel.
 	Variance bool
 
-	labels int // labels in a sample; 0 if the model computes them
-	steps  int // of the window whose gradients were added up; 0 or 1: one
+	row    bool // Sample is a row
+	labels int  // labels in a sample; 0 if the model computes them
+	steps  int  // of the window whose gradients were added up; 0 or 1: one
 	err    error
 }
 
@@ -55,13 +56,13 @@ func (e *NonFiniteError) cause() string {
 	case e.err == ErrLabel:
 		return fmt.Sprintf("%s has label %d%s, the model has classes 0 to %d", e.labelsOf(), e.BadLabel, e.labelAt(), e.Classes-1)
 	case e.Decoded:
-		return fmt.Sprintf("sample %d: field %q has %v at element %d, which its scale and shift decode to %v",
-			e.Sample, e.Label, e.Stored, e.Index, e.Value)
+		return fmt.Sprintf("%s: field %q has %v at element %d, which its scale and shift decode to %v",
+			sampleName(e.Sample, e.row), e.Label, e.Stored, e.Index, e.Value)
 	case e.Variance:
 		return fmt.Sprintf("batch normalization %q: the variance of channel %d over the batch is %v "+
 			"(scale or clip what the layer normalizes)", e.Label, e.Index, e.Value)
 	case e.Op == "" && e.Sample >= 0:
-		return fmt.Sprintf("sample %d: field %q has %v at element %d", e.Sample, e.Label, e.Value, e.Index)
+		return fmt.Sprintf("%s: field %q has %v at element %d", sampleName(e.Sample, e.row), e.Label, e.Value, e.Index)
 	case e.Op == "":
 		return fmt.Sprintf("%q has %v at element %d", e.Label, e.Value, e.Index)
 	case e.Index < 0 && e.steps > 1:
@@ -77,7 +78,15 @@ func (e *NonFiniteError) labelsOf() string {
 	if e.labels == 0 {
 		return fmt.Sprintf("%s %q", e.Op, e.Label)
 	}
-	return fmt.Sprintf("sample %d: field %q", e.Sample, e.Label)
+	return fmt.Sprintf("%s: field %q", sampleName(e.Sample, e.row), e.Label)
+}
+
+// sampleName names a sample of a dataset, or a row of a Batch.
+func sampleName(number int, row bool) string {
+	if row {
+		return fmt.Sprintf("row %d", number)
+	}
+	return fmt.Sprintf("sample %d", number)
 }
 
 // labelAt is the position of the bad label, where there are several.
@@ -98,9 +107,10 @@ type IndexError struct {
 	Field  string // name of the field that holds the index; "" if the model computes the indices
 	Index  int64  // the bad index
 	Rows   int    // rows of the table: valid indices are 0 to Rows-1
-	Sample int    // index of the sample in the dataset; -1 if the model computes the indices
+	Sample int    // index of the sample in the dataset, or row of a Batch; -1 if the model computes the indices
 	At     int    // position among the indices of the sample, or of the step if Sample is -1
 	place  int    // position among those of the step
+	row    bool   // Sample is a row
 }
 
 func (e *IndexError) Error() string {
@@ -108,7 +118,7 @@ func (e *IndexError) Error() string {
 	if e.Sample < 0 {
 		return s
 	}
-	return fmt.Sprintf("sample %d: field %q: %s", e.Sample, e.Field, s)
+	return fmt.Sprintf("%s: field %q: %s", sampleName(e.Sample, e.row), e.Field, s)
 }
 
 // Unwrap returns ErrIndex.

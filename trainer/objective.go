@@ -183,6 +183,14 @@ func (o *Options) objective(name string) *Objective {
 	return nil
 }
 
+// objectiveNamed returns the index of an objective, the first one for "", and -1 if there is none.
+func (p *planned) objectiveNamed(name string) int {
+	if name == "" {
+		return 0
+	}
+	return slices.IndexFunc(p.info.objectives, func(o modelObjective) bool { return o.name == name })
+}
+
 // every returns k of an objective that has a step in each k-th window.
 func (p *planned) every(i int) int {
 	if p.info == nil {

@@ -28,6 +28,9 @@ func (p *epochPass) objectiveAfter(i, batch int) int {
 // number returns the number of the step of an objective in a batch of the epoch, counted from 1 since
 // New.
 func (p *epochPass) number(objective, batch int) int64 {
+	if p.ds == nil { // a step of Trainer.Step, after all others
+		return p.stepsBefore + 1
+	}
 	plan, before := p.t.plan, 0
 	for i := range plan.objectives(p.mode) {
 		before += plan.runsBefore(i, batch)
@@ -49,32 +52,50 @@ func (s *slot) loss() float64 {
 	return loss
 }
 
-// add adds the numbers of the step in slot s to the sums of the pass.
-func (p *epochPass) add(s *slot) {
-	p.objectives[s.objective].add(s, s.program.lossResult)
+// add adds the numbers of the step in slot s to the sums of the pass, and sets last to them.
+func (p *epochPass) add(s *slot, skipped bool) {
+	last := Step{Objective: p.t.plan.nameOfStep(s), Epoch: p.epoch, Step: s.batch.Step + 1, Steps: p.total,
+		Samples: s.batch.Rows, Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.uploads.sampleBytes}
+	last.Loss, last.Weight = p.objectives[s.objective].add(s, s.program.lossResult)
 	for i, o := range s.program.others {
 		p.objectives[i+1].add(s, o)
 	}
 	if s.program.hasAccuracy {
-		p.correct += s.number(s.program.correct)
+		correct := s.number(s.program.correct)
+		p.correct += correct
+		last.Accuracy = correct / last.Weight
 	}
+	if s.program.hasNorm {
+		last.Norm = math.Sqrt(s.number(s.program.norm))
+	}
+	if p.mode == compile.Train {
+		last.Number = p.number(s.objective, s.batch.Step)
+		last.Rate = s.rate
+		last.Skipped, last.Updated = skipped, s.program.updates && !skipped
+	}
+	p.pending = s.objective + 1
 	if s.last {
 		p.samples += s.batch.Rows
 		p.steps++
+		p.pending = 0
 	}
+	p.last = last
 }
 
-// add adds the loss that the step in slot s has left at l.
-func (sum *objectiveSums) add(s *slot, l lossResult) {
-	loss := s.number(l.loss)
-	if l.hasWeight {
+// add adds the loss that the step in slot s has left at l. It returns the mean over the batch, and the
+// sum of the weights.
+func (sum *objectiveSums) add(s *slot, l lossResult) (loss, weight float64) {
+	loss, weight = s.number(l.loss), float64(s.batch.Rows)
+	if l.hasWeight { // loss is a sum over the rows
+		weight = s.number(l.weight)
 		sum.loss += loss
-		sum.weight += s.number(l.weight)
+		loss /= weight
 	} else {
-		sum.loss += loss * float64(s.batch.Rows)
-		sum.weight += float64(s.batch.Rows)
+		sum.loss += loss * weight
 	}
+	sum.weight += weight
 	sum.steps++
+	return loss, weight
 }
 
 // losses returns the numbers of all objectives so far.

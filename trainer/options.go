@@ -56,6 +56,10 @@ type Options struct {
 	// Clip limits gradients by value, by global norm, or both. Default: no limit. Clipping by norm
 	// keeps all gradients until the end of the step.
 	Clip optim.Clip
+	// GradientNorm computes Step.Norm, the global norm of the gradients of each update. Default: it
+	// is computed only if Clip.Norm is set, which needs it. It keeps all gradients until the end of
+	// the step, also under GuardEach, and reads them once more.
+	GradientNorm bool
 	// Objectives sets optimizer, schedule, clipping and frequency of objectives of the model, by their
 	// names. Default: all have those of Options. See docs/loops.md#objectives.
 	Objectives []Objective
@@ -132,7 +136,7 @@ type Options struct {
 	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
-	// Progress is called after every step of Fit and Evaluate, in the caller's goroutine. Default:
+	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine. Default:
 	// no call.
 	Progress func(Progress)
 	// Debug checks after every operation that it changed no byte of scratch outside the buffers
@@ -150,6 +154,10 @@ type Progress struct {
 	Samples   int     // of these batches
 	Loss      float64 // mean of the objective's loss over the samples of its steps, weighted if it has a Weight
 	Accuracy  float64 // share of correct outputs among them, weighted in the same way; NaN if the model has no Correct
+
+	StepLoss   float64 // mean over the samples of this step, weighted in the same way
+	StepNorm   float64 // Step.Norm of this step; NaN if it is not computed
+	StepNumber int64   // number of this training step, counted from 1 since New; 0 in Evaluate
 }
 
 // Guard selects what is checked before a parameter changes.
@@ -160,8 +168,8 @@ const (
 	// keeps all gradients until then.
 	GuardStep Guard = iota
 	// GuardEach checks each gradient just before its own update and frees it afterwards, which
-	// saves most of the gradients' memory unless Clip.Norm, LossScale or Accumulate needs all of
-	// them. If a step fails, parameters that it has already updated stay changed. A large gradient
+	// saves most of the gradients' memory unless Clip.Norm, GradientNorm, LossScale or Accumulate
+	// needs all of them. If a step fails, parameters that it has already updated stay changed. A large gradient
 	// may be made and applied a few rows at a time; then rows of one parameter may be changed and
 	// others not. See docs/memory.md#the-guard.
 	GuardEach

@@ -31,9 +31,13 @@ type epochPass struct {
 	t      *Trainer
 	mode   compile.Mode // Train or Evaluate
 	source batchSource
+	ds     dataloader.Dataset // nil: the caller of Trainer.Step makes the batches
 	loader *dataloader.Loader
-	epoch  int             // number of the epoch, counted by Fit from 0; 0 in Evaluate
-	stuck  *dataloader.Run // set if a reader has not returned at the end
+	reader reader    // fills the slots
+	total  int       // steps of the pass
+	epoch  int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	body   *loopBody // called after each step; nil unless the pass is one of Steps
+	last   Step      // the step that was collected last
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -45,12 +49,20 @@ type epochPass struct {
 	correct        float64         // over samples, each times its weight for the first objective
 	samples, steps int             // of batches, all steps of which are finished
 	uploaded       int64           // bytes
+	pending        int             // objective after that of the last step; 0: its batch is finished
+	resume         int             // objective that a batch which is read again begins with
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
 // or to upload.
 func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
+	p.ds = ds
+	if p.mode == compile.Train {
+		if err := t.checkWindow("another pass"); err != nil {
+			return err
+		}
+	}
 	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
 		return err
 	}
@@ -58,6 +70,7 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 		return err
 	}
 	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
+	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -68,77 +81,142 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they
-// are there. At most two steps are in flight: the device works on one while the other waits. Where
-// updates can be skipped (see maySkip), the second step is not submitted before the outcome of the
-// first one's update is known; only its batch is uploaded.
+// are there. At most two steps are in flight: the device works on one while the other waits. The
+// second step is not submitted before the first one is collected where updates can be skipped (see
+// maySkip), and in a pass of Steps, whose body runs between the two; only its batch is uploaded.
 func (p *epochPass) run(ctx context.Context) (err error) {
-	run, err := p.loader.Epoch(ctx, p.epoch, loaderSlots(p.t.slots[:], p.source.fields))
-	if err != nil {
-		return err
-	}
-	defer func() { err = p.finish(run, err) }()
+	defer func() { err = p.finish(err) }()
 	var before *slot // of the previous step, if that is in flight
 	for {
-		b, err := run.Next(ctx)
+		b, err := p.next(ctx)
 		if err == io.EOF {
-			return p.collect(run, before)
+			return p.collect(ctx, before)
 		}
 		if err != nil {
-			return errors.Join(p.collect(run, before), err)
+			return errors.Join(p.collect(ctx, before), err)
 		}
-		first := p.objectiveAfter(-1, b.Step)
-		for i := first; i >= 0; i = p.objectiveAfter(i, b.Step) {
-			s := p.t.slots[b.Slot].of(i)
-			s.first, s.last = i == first, p.objectiveAfter(i, b.Step) < 0
-			if before, err = p.step(run, s, b, before); err != nil {
-				return err
-			}
+		if before, err = p.batch(ctx, b, before); err != nil {
+			return err
 		}
 	}
 }
 
+// batch has the steps of all objectives on batch b, those that are left if it was read again. It
+// returns the slot of the step that is in flight afterwards, or nil; before is that of the step before.
+func (p *epochPass) batch(ctx context.Context, b dataloader.Batch, before *slot) (_ *slot, err error) {
+	first := p.objectiveAfter(p.resume-1, b.Step)
+	p.resume = 0
+	for i := first; i >= 0; i = p.objectiveAfter(i, b.Step) {
+		s := p.t.slots[b.Slot].of(i)
+		s.first, s.last = i == first, p.objectiveAfter(i, b.Step) < 0
+		again := false
+		if before, again, err = p.step(ctx, s, b, before); again || err != nil {
+			return nil, err
+		}
+	}
+	return before, nil
+}
+
 // step submits the step of batch b in slot s, and collects the one before it, which is in slot before
-// unless that is nil. It returns the slot of the step that is in flight afterwards, or nil.
-func (p *epochPass) step(run *dataloader.Run, s *slot, b dataloader.Batch, before *slot) (*slot, error) {
+// unless that is nil. It returns the slot of the step that is in flight afterwards, or nil. again: the
+// body of Steps has used the slots, so that the batch must be read again; nothing is in flight.
+func (p *epochPass) step(ctx context.Context, s *slot, b dataloader.Batch, before *slot) (after *slot, again bool, err error) {
 	// Kept values of the same slot are read before the next step writes them.
 	if before != nil && before.index == s.index && len(p.t.plan.opt.Keep) > 0 {
-		if err := p.collect(run, before); err != nil {
-			return nil, err
+		if again, err = p.collectFirst(ctx, before); again || err != nil {
+			return nil, again, err
 		}
 		before = nil
 	}
 	// Whatever fails from here on, the previous step is collected first: it succeeded or has
 	// an error of its own.
 	if err := p.selectProgram(s, b); err != nil {
-		return nil, errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+		return nil, false, errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
 	}
-	if before != nil && p.maySkip(before.program) {
-		if err := p.collect(run, before); err != nil {
-			return nil, err
+	if before != nil && (p.body != nil || p.maySkip(before.program)) {
+		if again, err = p.collectFirst(ctx, before); again || err != nil {
+			return nil, again, err
 		}
 		before = nil
 	}
-	if err := p.submit(run, s); err != nil {
-		return nil, errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+	if err := p.submit(s); err != nil {
+		return nil, false, errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
 	}
-	if err := p.collect(run, before); err != nil {
-		return nil, err
+	if err := p.collect(ctx, before); err != nil {
+		return nil, false, err
 	}
 	// Where steps are short, or run in the caller's goroutine, this one may be done already:
 	// its slot then goes back to the loader without waiting for the next batch.
-	if s.ready.Done() {
-		return nil, p.collect(run, s)
+	if !s.ready.Done() {
+		return s, false, nil
 	}
-	return s, nil
+	last := s.last
+	if err := p.collect(ctx, s); err != nil {
+		return nil, false, err
+	}
+	return nil, !last && !p.reader.isOpen(), nil
 }
 
-// finish ends the run of a pass that ended with err. Afterwards no step is in flight, and the
-// status word is clear.
-func (p *epochPass) finish(run *dataloader.Run, err error) error {
-	drained, closed := p.t.streams.drain(p.t.slots[:]), run.Close()
-	if closed != nil {
-		p.stuck = run
+// collectFirst collects the step in slot s before another one is submitted. again: see step.
+func (p *epochPass) collectFirst(ctx context.Context, s *slot) (again bool, err error) {
+	if err := p.collect(ctx, s); err != nil {
+		return false, err
 	}
+	if !p.reader.isOpen() {
+		return true, nil
+	}
+	// Without a batch on the device, next would have returned this error.
+	if p.body != nil {
+		return false, ctx.Err()
+	}
+	return false, nil
+}
+
+// next waits for the next batch. It opens the reader first if that is not open: at the start, and
+// after the body of a pass of Steps has used the slots.
+func (p *epochPass) next(ctx context.Context) (dataloader.Batch, error) {
+	if !p.reader.isOpen() {
+		if p.steps == p.total {
+			return dataloader.Batch{}, io.EOF
+		}
+		if err := p.openReader(ctx); err != nil {
+			return dataloader.Batch{}, err
+		}
+	}
+	return p.reader.run.Next(ctx)
+}
+
+// openReader opens the reader at the first step that is not collected.
+func (p *epochPass) openReader(ctx context.Context) (err error) {
+	t := p.t
+	if p.steps > 0 {
+		// Calls in the body may have dropped the loader and the program of the last batch.
+		if p.loader, err = t.loaders.get(p.mode, p.ds, p.source); err != nil {
+			return err
+		}
+		if p.source.tail != (programKey{}) {
+			if err := t.ensurePrograms(ctx, p.source.tail); err != nil {
+				return err
+			}
+		}
+	}
+	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots[:], p.source.fields))
+	if err != nil {
+		return err
+	}
+	p.reader.open(run)
+	p.resume = p.pending
+	return nil
+}
+
+// finish ends a pass that ended with err. Afterwards no step is in flight, the status word is clear,
+// and the slots are free. A pass whose body ended the loop has no step in flight, and no right to the
+// device either: see loopBody.
+func (p *epochPass) finish(err error) error {
+	if p.body != nil && p.body.paused {
+		return err
+	}
+	drained, closed := p.t.streams.drain(p.t.slots[:]), p.reader.close(nil)
 	switch {
 	case err == nil:
 		err = drained
@@ -152,7 +230,7 @@ func (p *epochPass) finish(run *dataloader.Run, err error) error {
 // wait for the previous step.
 func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	t := p.t
-	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.loader.Steps())
+	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.total)
 	program := p.source.full
 	if b.Rows != program.rows || window != program.window || s.objective != program.objective {
 		var err error
@@ -176,13 +254,14 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 func (p *epochPass) writeControls(s *slot) error {
 	t, b := p.t, s.batch
 	opt := t.plan.own[s.objective]
-	_, first, end := opt.window(p.mode, b.Step, p.loader.Steps())
+	_, first, end := opt.window(p.mode, b.Step, p.total)
 	t.memory.willWrite(s.controlsSpan)
 	windows := first / max(1, opt.Accumulate) / t.plan.every(s.objective) // of the objective in this epoch
 	update := p.updatesBefore[s.objective] - p.objectives[s.objective].skipped + int64(windows) + 1
 	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
+	s.rate = s.controls[0]
 	// The gradient of the loss starts with the step's share of the window's samples, so that the
 	// sum over the window is the gradient of the mean over all of them, short steps included. With
 	// weights, all steps of a window start with the share of its first step.
@@ -207,7 +286,7 @@ func (p *epochPass) rowsBefore(step int) int {
 }
 
 // submit enqueues the step whose batch is in slot s.
-func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
+func (p *epochPass) submit(s *slot) error {
 	st := &p.t.streams
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
@@ -224,18 +303,41 @@ func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
 	if !s.last || p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
 	}
-	return run.Release(s.index, s.writable)
+	return p.reader.run.Release(s.index, s.writable)
 }
 
-// collect waits for the step in slot s and adds its numbers to the sums. It does nothing if s is
-// nil.
-func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
+// collect finishes the step in slot s, and calls Options.Progress and the body of Steps. It does
+// nothing if s is nil.
+func (p *epochPass) collect(ctx context.Context, s *slot) error {
 	if s == nil {
 		return nil
 	}
+	if err := p.finishStep(s); err != nil {
+		return err
+	}
+	t := p.t
+	if s.last && t.memory.unified {
+		if err := p.reader.run.Release(s.index, nil); err != nil {
+			return err
+		}
+	}
+	if report := t.plan.opt.Progress; report != nil {
+		sums := &p.objectives[s.objective]
+		report(Progress{Objective: p.last.Objective, Epoch: p.epoch, Step: p.last.Step, Steps: p.total,
+			Samples: p.rowsBefore(p.last.Step), Loss: sums.loss / sums.weight, Accuracy: p.accuracy(),
+			StepLoss: p.last.Loss, StepNorm: p.last.Norm, StepNumber: p.last.Number})
+	}
+	if p.body != nil {
+		return p.body.call(ctx, p)
+	}
+	return nil
+}
+
+// finishStep waits for the step in slot s and adds its numbers to the sums.
+func (p *epochPass) finishStep(s *slot) error {
 	t := p.t
 	if err := s.ready.Sync(); err != nil {
-		return fmt.Errorf("step %d: %w", s.batch.Step, err)
+		return p.stepError(s.batch.Step, err)
 	}
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
@@ -246,24 +348,31 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	case overflowed || weightless:
 		p.objectives[s.objective].skipped++
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
-			return fmt.Errorf("step %d: %w", s.batch.Step, err)
+			return p.stepError(s.batch.Step, err)
 		}
 	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
-		return p.diagnose(run, s)
+		return p.diagnose(s)
 	}
-	p.add(s)
+	p.add(s, overflowed || weightless)
 	t.countStep(s, overflowed, weightless)
-	if s.last && t.memory.unified {
-		if err := run.Release(s.index, nil); err != nil {
-			return err
-		}
-	}
-	if report := t.plan.opt.Progress; report != nil {
-		sums := &p.objectives[s.objective]
-		report(Progress{Objective: t.plan.nameOfStep(s), Epoch: p.epoch, Step: s.batch.Step + 1, Steps: p.loader.Steps(),
-			Samples: p.rowsBefore(s.batch.Step + 1), Loss: sums.loss / sums.weight, Accuracy: p.accuracy()})
-	}
 	return nil
+}
+
+// stepError adds the number of a step to its error. A step of Trainer.Step has none, and rows instead
+// of samples of a dataset.
+func (p *epochPass) stepError(step int, err error) error {
+	if p.ds != nil {
+		return fmt.Errorf("step %d: %w", step, err)
+	}
+	var number *NonFiniteError
+	var index *IndexError
+	if errors.As(err, &number) {
+		number.row = true
+	}
+	if errors.As(err, &index) {
+		index.row = true
+	}
+	return err
 }
 
 // maySkip reports whether the update of a step of program may be skipped: because its scaled

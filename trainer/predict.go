@@ -102,6 +102,9 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 		return kernels.Spec{}, err
 	}
 	defer t.usage.release()
+	if err := t.takeSlots(); err != nil {
+		return kernels.Spec{}, err
+	}
 	if err := t.streams.compute.Sync(); err != nil { // as in openSource
 		return kernels.Spec{}, err
 	}

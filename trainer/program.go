@@ -23,6 +23,9 @@ type boundProgram struct {
 	// objectives read; in further steps of the batch, of the controls.
 	own, batch, controls uploads
 
+	inputs       []ir.Value   // fields of the samples that the step reads from the slot
+	norm         ir.Value     // square of the global norm of the gradients
+	hasNorm      bool         // norm exists
 	lossResult                // of the first objective, or of the one that it trains
 	others       []lossResult // of evaluation: of the other objectives
 	correct      ir.Value
@@ -46,9 +49,15 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	for i := 1; k.mode == compile.Evaluate && i < m.plan.objectives(compile.Train); i++ {
 		p.others = append(p.others, lossOf(prog, m.plan.objectiveName(i)))
 	}
+	p.norm, p.hasNorm = prog.Result(compile.NormName)
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
 	ends := k.mode == compile.Train && k.window.Updates()
 	p.updates, p.checksWeight = ends && len(prog.Trained) > 0, ends && p.hasWeight
+	for _, v := range slotValues(prog) {
+		if !ir.IsControls(v.Name) && v.Name != ir.IndexField {
+			p.inputs = append(p.inputs, v)
+		}
+	}
 	return p, nil
 }
 

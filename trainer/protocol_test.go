@@ -39,6 +39,14 @@ func passesOf(dev kernels.Device, ds, resident dataloader.Dataset, scaling optim
 			if _, err := tr.Evaluate(ctx, ds); err != nil {
 				return err
 			}
+			for s, err := range tr.Steps(ctx, ds) {
+				if err == nil && s.Step%3 == 2 {
+					_, err = tr.Evaluate(ctx, ds)
+				}
+				if err != nil {
+					return err
+				}
+			}
 			for _, err := range tr.Predict(ctx, ds) {
 				if err != nil {
 					return err

@@ -46,6 +46,7 @@ type slot struct {
 	last    bool     // no other step of this batch follows
 	batch   dataloader.Batch
 	indices []int32 // of the batch's samples
+	rate    float64 // learning rate of the update, after the schedule; set in training
 }
 
 // newSlot makes slot i, for batches of up to rows. After an error, close releases what was made.

@@ -26,6 +26,7 @@ type Trainer struct {
 	short     shortPrograms
 	loaders   loaders
 	residents residents
+	own       ownSteps
 
 	// These have locks of their own.
 	staging  hostBatches

@@ -15,7 +15,7 @@ import (
 // and with these parameters. Epochs and steps count on, and the loss scale stays.
 //
 // It allocates no device memory and compiles nothing. It returns an error that wraps ErrOption if all
-// stages are unfrozen, and ErrBusy while Fit or Evaluate runs.
+// stages are unfrozen, and ErrBusy while Fit, Steps or Evaluate runs, also in the body of Steps.
 func (t *Trainer) Unfreeze(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -26,6 +26,12 @@ func (t *Trainer) Unfreeze(ctx context.Context) error {
 	defer t.usage.release()
 	if n := len(t.plan.opt.Unfreeze); t.plan.stage == n {
 		return fmt.Errorf("unfreeze: all %d stages of Options.Unfreeze are unfrozen: %w", n, ErrOption)
+	}
+	if t.usage.pausedPass() != nil {
+		return fmt.Errorf("unfreeze: the trainer is %w: the body of Steps is running", ErrBusy)
+	}
+	if err := t.checkWindow("unfreeze"); err != nil {
+		return err
 	}
 	// Programs of short batches belong to a stage.
 	var errs []error

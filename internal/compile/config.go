@@ -17,6 +17,7 @@ const (
 	WeightName  = "weight"  // the sum of the weights, if the model has them
 	CorrectName = "correct" // the number of correct rows; of a model with weights, the sum of their weights
 	OutputName  = "output"
+	NormName    = "gradient norm²" // of the gradients of an update, before clipping: see Update.Norm
 )
 
 // LossOf returns the name of the result LossName of an objective; "" is the first one.
@@ -128,6 +129,7 @@ type Update struct {
 	Rule                                                 // of parameters that have no other
 	RuleOf   func(param string, spec kernels.Spec) *Rule // of a parameter; nil, or a nil result: Rule
 	ClipNorm float64                                     // largest global norm of the gradients, 0 for no limit
+	Norm     bool                                        // the squared norm of all gradients is a result of a step that updates; all gradients are kept
 	Window   Window                                      // the place of the step in its window
 	// Own reports whether gradients and state of a parameter have homes of this objective's own,
 	// because an objective before it trains the parameter too; nil: none has.
@@ -140,7 +142,7 @@ type Update struct {
 	// scale. All gradients are kept.
 	Scaled bool
 	// GuardEach checks the loss first and each gradient right before its own update, so that none
-	// is kept. ClipNorm, a Window other than Alone, and Scaled override it: all gradients are kept.
+	// is kept. ClipNorm, Norm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
 }
 
@@ -164,7 +166,7 @@ func (u *Update) Factor(weighted bool) bool { return u.Scaled || weighted && u.W
 // KeepsGradients reports whether all gradients are kept until the update, which then happens as a
 // whole or not at all.
 func (u *Update) KeepsGradients() bool {
-	return !u.GuardEach || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
+	return !u.GuardEach || u.ClipNorm > 0 || u.Norm || u.Window != Alone || u.Scaled
 }
 
 // Window is the place of a step in a window of steps whose gradients are accumulated for one

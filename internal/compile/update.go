@@ -200,22 +200,49 @@ func (c *compiler) check(p frontend.Param, i int, grads []kernels.Value, guard k
 
 // scale appends the factor that the update multiplies all gradients by: that of Update.Factor, times
 // limit / norm where the global norm of the gradients exceeds its limit. It is None where there is
-// neither a factor nor a limit.
+// neither a factor nor a limit. If Update.Norm is set, the square of that norm, times the square of
+// the factor, becomes a result.
 func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (factor kernels.Value, err error) {
 	u := &c.cfg.Update
-	if factor, err = c.factor(); err != nil || u.ClipNorm <= 0 || len(ps) == 0 {
+	if factor, err = c.factor(); err != nil || u.ClipNorm <= 0 && !u.Norm || len(ps) == 0 {
 		return factor, err
 	}
-	var in []kernels.Value
-	if factor != kernels.None {
-		in = append(in, factor)
-	}
+	var squares []kernels.Value
 	for _, p := range ps {
 		c.Label, c.Owner = fmt.Sprintf("norm d%s", p.Name), ir.OwnerOf(p.Name)
-		in = append(in, c.Apply(kernels.SumSquares, nil, grads[p.Value]))
+		squares = append(squares, c.Apply(kernels.SumSquares, nil, grads[p.Value]))
+	}
+	if u.Norm {
+		if err := c.norm(squares, factor); err != nil {
+			return kernels.None, err
+		}
+	}
+	if u.ClipNorm <= 0 {
+		return factor, nil
+	}
+	in := squares
+	if factor != kernels.None {
+		in = append([]kernels.Value{factor}, squares...)
 	}
 	c.Label, c.Owner = "clip norm", "clip"
 	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: u.ClipNorm, Scaled: factor != kernels.None}, in...), nil
+}
+
+// norm makes the sum of squares, times the square of factor unless that is None, a result.
+func (c *compiler) norm(squares []kernels.Value, factor kernels.Value) error {
+	c.Label, c.Owner, c.Mark = NormName, "results", ""
+	// As ClipNorm adds them: in order, in float64.
+	sum := squares[0]
+	for _, s := range squares[1:] {
+		sum = c.Apply(kernels.Add, nil, sum, s)
+	}
+	switch {
+	case factor != kernels.None:
+		sum = c.Apply(kernels.Mul, nil, c.Apply(kernels.Mul, nil, sum, factor), factor)
+	case len(squares) == 1: // a copy: the sum keeps the parameter's label, which errors name
+		sum = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, sum)
+	}
+	return c.result(NormName, sum)
 }
 
 // factor appends the factor of Update.Factor, None where there is none.

@@ -1,0 +1,154 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+)
+
+// Step describes one finished training step.
+type Step struct {
+	Objective string  // name of the objective that the step trained; "" if the model has Model.Loss
+	Number    int64   // of the training step, counted from 1 since New
+	Epoch     int     // number of the epoch, counted from 0 by Fit and Steps
+	Step      int     // number of the batch in the epoch, 1 to Steps; each objective has a step on it
+	Steps     int     // batches of the epoch
+	Samples   int     // rows of the step's batch
+	Weight    float64 // sum of the objective's weights in the batch; Samples if it has none
+	Loss      float64 // mean over the batch, weighted if the objective has a Weight; NaN if all weights are 0
+	Accuracy  float64 // share of correct outputs, weighted in the same way; NaN if the model has no Correct
+	Rate      float64 // learning rate of the update that the step is part of, after Options.Schedule
+	// Norm is the L2 norm of the gradients of all trained parameters that the update starts from:
+	// the mean over the window of Options.Accumulate, divided by the loss scale, before clipping. NaN
+	// if the step has no update, or if neither Options.GradientNorm nor Clip.Norm is set. It may be
+	// infinite or NaN if the update was skipped.
+	Norm     float64
+	Updated  bool  // the step updated parameters: not within a window of Options.Accumulate, nor if all are frozen
+	Skipped  bool  // the update was skipped, as in Result.Skipped
+	Uploaded int64 // bytes of samples copied to the device for the step
+}
+
+// Steps trains one epoch, as Fit does and with the same bits, and yields after each training step:
+//
+//	for step, err := range t.Steps(ctx, ds) {
+//		if err != nil {
+//			return err
+//		}
+//		log.Print(step.Number, step.Loss)
+//	}
+//
+// When the body runs, the step is finished, and no later one has begun; only its batch may be read
+// and uploaded already. So the body may call every method of the trainer except Fit, Steps and
+// Close, which return ErrBusy. What it changes, such as a parameter, takes effect in the next step.
+// Other goroutines may do the same while the body runs; the next step waits for their calls. After
+// Evaluate and Predict in a body, the batches that were read ahead are read again.
+//
+// The body may leave the loop at any step, also by a panic: the epoch then ends, and parameters are
+// as the last step left them. The next Fit or Steps has the next number, as after an error. The
+// first error is yielded with a zero Step, and nothing after it; the device is then free.
+func (t *Trainer) Steps(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Step, error] {
+	return func(yield func(Step, error) bool) {
+		if err := t.loop(ctx, ds, yield); err != nil && !errors.Is(err, errLeft) {
+			yield(Step{}, err)
+		}
+	}
+}
+
+// stepsName is the name of a pass of Steps in errors.
+const stepsName = "Steps"
+
+// errLeft ends a pass of Steps whose body left the loop.
+var errLeft = errors.New("the body left the loop")
+
+// loop is Steps until its first error.
+func (t *Trainer) loop(ctx context.Context, ds dataloader.Dataset, yield func(Step, error) bool) error {
+	if ctx == nil {
+		return fmt.Errorf("%s: %w", stepsName, errNilContext)
+	}
+	if err := t.use().beginPass(ctx, stepsName, true); err != nil {
+		return err
+	}
+	p := &epochPass{t: t, mode: compile.Train, body: &loopBody{yield: yield}}
+	defer func() { // also if the body panics
+		if p.body.paused {
+			t.usage.leave(p)
+		} else {
+			t.usage.endPass(p.reader.stuck)
+		}
+	}()
+	if err := p.open(ctx, ds); err != nil {
+		return fmt.Errorf("%v: %w", p.mode, err)
+	}
+	if err := p.run(ctx); err != nil {
+		return fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, err)
+	}
+	return nil
+}
+
+// loopBody is the body of a loop over Steps. While it runs, its pass is paused: see usage.
+type loopBody struct {
+	yield func(Step, error) bool
+	// The pass does not have the device: the body runs, or it has left the loop, or the pass could
+	// not resume after it.
+	paused bool
+}
+
+// call calls the body after the last step of p.
+func (l *loopBody) call(ctx context.Context, p *epochPass) error {
+	t := p.t
+	t.addCounts(p, -1)
+	l.paused = true
+	t.usage.pause(p)
+	if !l.yield(p.last, nil) {
+		return errLeft
+	}
+	if err := t.usage.resume(ctx); err != nil {
+		return fmt.Errorf("step %d: %w", p.steps, err)
+	}
+	l.paused = false
+	// Steps that the body has trained count, too.
+	t.addCounts(p, 1)
+	if p.steps == p.total {
+		return nil
+	}
+	return t.checkWindow("the next step of " + stepsName)
+}
+
+// trainedSteps returns the number of training steps since New.
+func (t *Trainer) trainedSteps() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counters.steps
+}
+
+// addCounts adds the numbers of training steps and updates, times sign, to those before pass p.
+func (t *Trainer) addCounts(p *epochPass, sign int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.stepsBefore += sign * t.counters.steps
+	for i, n := range t.counters.updates {
+		p.updatesBefore[i] += sign * n
+	}
+}
+
+// takeSlots takes the slots from a paused pass, whose batches are then read again. The caller has the
+// device.
+func (t *Trainer) takeSlots() error {
+	p := t.usage.pausedPass()
+	if p == nil {
+		return nil
+	}
+	if err := p.giveSlots(); err != nil {
+		return fmt.Errorf("the slots of %s: %w", stepsName, err)
+	}
+	return nil
+}
+
+// giveSlots ends the uploads and the reader of a paused pass. A second call does nothing.
+func (p *epochPass) giveSlots() error {
+	return p.reader.close(func() error { return p.t.streams.drain(p.t.slots[:]) })
+}
