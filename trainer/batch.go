@@ -220,7 +220,8 @@ func (p *epochPass) launch(s *slot) error {
 
 // Fields are the fields of a batch, for Batch.Fill to write. A field has its storage type, which is
 // that of Options.Fields, and rows of its elements one after another. Fill must ask for every field
-// that training reads, and must write all of it: what was there before is left of other batches. If
+// that the objective reads, and must write all of it: what was there before is left of other batches.
+// It may also write the fields that only other objectives read. If
 // the batch has no such field, or it has another type, the method returns nil, and Step returns an
 // error that says so and wraps ErrData. The memory must not be used after Fill has returned.
 type Fields struct{ fill *fieldFill }
@@ -280,7 +281,7 @@ func (f *fieldFill) run(u *usage, s *slot, b Batch) error {
 	u.filling.Store(true)
 	defer u.filling.Store(false)
 	err := f.call(b.Fill)
-	for _, v := range s.program.inputs {
+	for _, v := range s.program.reads {
 		if err == nil && !slices.Contains(f.asked, v.Name) {
 			f.errs = append(f.errs, fmt.Errorf("fill: field %q %v is not written: %w", v.Name, v.Spec, ErrData))
 		}

@@ -23,7 +23,8 @@ type boundProgram struct {
 	// objectives read; in further steps of the batch, of the controls.
 	own, batch, controls uploads
 
-	inputs       []ir.Value   // fields of the samples that the step reads from the slot
+	inputs       []ir.Value   // fields of the samples that the steps of all objectives read from the slot
+	reads        []ir.Value   // those that this step reads
 	norm         ir.Value     // square of the global norm of the gradients
 	hasNorm      bool         // norm exists
 	lossResult                // of the first objective, or of the one that it trains
@@ -53,11 +54,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
 	ends := k.mode == compile.Train && k.window.Updates()
 	p.updates, p.checksWeight = ends && len(prog.Trained) > 0, ends && p.hasWeight
-	for _, v := range slotValues(prog) {
-		if !ir.IsControls(v.Name) && v.Name != ir.IndexField {
-			p.inputs = append(p.inputs, v)
-		}
-	}
+	p.reads, p.inputs = sampleFields(slotValues(prog)), sampleFields(m.plan.batchValues(k))
 	return p, nil
 }
 
@@ -93,17 +90,21 @@ type uploads struct {
 
 // set sets the uploads to slot i for a step of program k: those of values.
 func (u *uploads) set(m *memory, k programKey, values []ir.Value, i int) {
-	// Controls and the indices of resident samples are the trainer's own, not bytes of samples.
 	u.sampleBytes = 0
-	for _, v := range values {
-		if !ir.IsControls(v.Name) && v.Name != ir.IndexField {
-			u.sampleBytes += v.Ref.Size
-		}
+	for _, v := range sampleFields(values) {
+		u.sampleBytes += v.Ref.Size
 	}
 	if !m.unified {
 		prefetch, atLaunch := m.plan.uploads(k, values)
 		u.prefetch[i], u.atLaunch[i] = m.copies(prefetch, i), m.copies(atLaunch, i)
 	}
+}
+
+// sampleFields returns the fields of samples among values of a slot. Controls and the indices of
+// resident samples are the trainer's own.
+func sampleFields(values []ir.Value) []ir.Value {
+	fields, _ := splitControls(values)
+	return slices.DeleteFunc(fields, func(v ir.Value) bool { return v.Name == ir.IndexField })
 }
 
 // lossResult is where a program leaves the loss of an objective.
