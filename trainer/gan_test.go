@@ -73,19 +73,24 @@ func gan(noise, width int) trainer.ModelFunc {
 		x, z := net.Input("x", batch, 2), net.Input("z", batch, noise)
 		generator := newPerceptron(net, "g", noise, width, width, 2)
 		discriminator := newPerceptron(net, "d", 2, width, width, 1)
-		made := generator.of(z, "z")
-		real, fake := discriminator.of(x, "real"), discriminator.of(made, "fake")
-		// -log sigmoid(a) = softplus(-a)
-		mean := func(x *gorgonia.Node, name string) *gorgonia.Node {
-			return net.Mean(layers.Softplus(net, x, ""), name, layers.Reduce{})
-		}
-		return trainer.Model{
-			Inputs: net.Inputs(), Output: made, Params: net.Params(),
-			Objectives: []layers.Objective{
-				{Name: "discriminator", Params: []string{"d/"}, Loss: net.Add(mean(net.Neg(real, ""), "real/loss"), mean(fake, "fake/loss"), "d/loss")},
-				{Name: "generator", Params: []string{"g/"}, Loss: mean(net.Neg(fake, ""), "g/loss")},
-			},
-		}, net.Err()
+		return ganOf(net, x, z, generator, discriminator), net.Err()
+	}
+}
+
+// ganOf returns the model of a generator and a discriminator.
+func ganOf(net *layers.Net, x, z *gorgonia.Node, generator, discriminator *perceptron) trainer.Model {
+	made := generator.of(z, "z")
+	real, fake := discriminator.of(x, "real"), discriminator.of(made, "fake")
+	// -log sigmoid(a) = softplus(-a)
+	mean := func(x *gorgonia.Node, name string) *gorgonia.Node {
+		return net.Mean(layers.Softplus(net, x, ""), name, layers.Reduce{})
+	}
+	return trainer.Model{
+		Inputs: net.Inputs(), Output: made, Params: net.Params(),
+		Objectives: []layers.Objective{
+			{Name: "discriminator", Params: []string{"d/"}, Loss: net.Add(mean(net.Neg(real, ""), "real/loss"), mean(fake, "fake/loss"), "d/loss")},
+			{Name: "generator", Params: []string{"g/"}, Loss: mean(net.Neg(fake, ""), "g/loss")},
+		},
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // Group sets options of the parameters that it matches, whichever objective trains them. A parameter
 // belongs to the first group of Options.Groups that matches it, and to no other. A field that is not
 // set has the value of the objective. Options.Clip.Norm is the norm over all groups of an objective.
-// See docs/loops.md#parameter-groups.
+// See docs/objectives.md#parameter-groups.
 type Group struct {
 	// Match lists patterns, as those of layers.Objective. Each must match a parameter. BiasesAndNorms
 	// matches all parameters of one dimension.

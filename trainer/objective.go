@@ -16,7 +16,7 @@ import (
 )
 
 // Objective sets the options of one of Model.Objectives. A field that is not set has the value of
-// Options. See docs/loops.md#objectives.
+// Options. See docs/objectives.md.
 type Objective struct {
 	// Name is that of the objective in Model.Objectives.
 	Name string

@@ -61,7 +61,7 @@ type Options struct {
 	// the step, also under GuardEach, and reads them once more.
 	GradientNorm bool
 	// Objectives sets optimizer, schedule, clipping and frequency of objectives of the model, by their
-	// names. Default: all have those of Options. See docs/loops.md#objectives.
+	// names. Default: all have those of Options. See docs/objectives.md.
 	Objectives []Objective
 	// Groups sets rate, optimizer and decay of groups of parameters. Default: none. Each group with a
 	// rate or an optimizer of its own has a controls vector, 256 bytes, in each slot.
@@ -72,7 +72,7 @@ type Options struct {
 
 	// Unfreeze lists stages: Trainer.Unfreeze lets training change the frozen parameters that the
 	// patterns of the next stage match. Default: none. The plan has the programs of all stages, and
-	// memory for the last. See docs/loops.md#unfreezing.
+	// memory for the last. See docs/objectives.md#unfreezing.
 	Unfreeze [][]string
 
 	// Memory limits the bytes of device memory. Default: all that the device has free. New
