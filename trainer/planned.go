@@ -249,6 +249,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if err != nil {
 		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(explainShape(g, &p.homes, k.rows, err), k.rows))
 	}
+	if k.stage > 0 {
+		prog.Name = fmt.Sprintf("%s, stage %d", prog.Name, k.stage)
+	}
 	if k.dataset != streamed {
 		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)
 	}
