@@ -3,6 +3,7 @@ package trainer_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -174,4 +175,35 @@ func TestObjectivesAreChecked(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
+}
+
+// Where the step of an objective fails, neither that step nor the one of the next objective, which may be in flight, changes
+// a parameter. The error names what was not finite, and training goes on afterwards.
+func TestAFailedObjectiveStopsTheNext(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		good := regression(t, 0, 16)
+		x, y := make([]float32, 4*32), make([]float32, 32)
+		for i := range 32 {
+			dst := [][]byte{bytesOf(x[4*i : 4*i+4]), bytesOf(y[i : i+1])}
+			if err := regression(t, 0, 32).Fetch(t.Context(), dataloader.At{Index: i}, dst); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x[4*20] = float32(math.NaN())
+		bad := columns(t, 32, dataloader.Column("x", x, 4), dataloader.Column("y", y, 1))
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: good.Fields(), Sequential: true, Optimizer: optim.Adam{}}
+		tr, other := made(t, critics(0, 1), opt), made(t, critics(0, 1), opt)
+		_, err := tr.Fit(t.Context(), bad)
+		var e *trainer.NonFiniteError
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), "step 2: ") || e.Sample != 20 {
+			t.Errorf("got %v, want a NonFiniteError of sample 20 in step 2", err)
+		}
+		for range 2 {
+			fit(t, other, good)
+			if d := differing(learned(t, tr), learned(t, other)); len(d) > 0 {
+				t.Errorf("%q differ from those after the good steps", d)
+			}
+			fit(t, tr, good)
+		}
+	})
 }
