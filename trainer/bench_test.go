@@ -133,6 +133,47 @@ func benchmarkEpoch(b *testing.B, samples int, evaluate, resident bool) {
 	b.ReportMetric(ran*128/elapsed.Seconds(), "images/s")
 }
 
+// BenchmarkLoop compares an epoch of Fit with one of Steps whose body does nothing, in turn. One op is an epoch of each, of 60 steps of 128.
+func BenchmarkLoop(b *testing.B) {
+	ds := pixels(b, 60*128)
+	dev := cputest.Open(b, cpu.Options{})
+	defer dev.Close()
+	t, err := trainer.New(b.Context(), digits, trainer.Options{Device: dev, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer t.Close()
+	ctx := context.Background()
+	ways := [2]func(){
+		func() {
+			if _, err := t.Fit(ctx, ds); err != nil {
+				b.Fatal(err)
+			}
+		},
+		func() {
+			for _, err := range t.Steps(ctx, ds) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		},
+	}
+	ways[0]()
+	var best [2]time.Duration
+	for b.Loop() {
+		for i, way := range ways {
+			start := time.Now()
+			way()
+			if d := time.Since(start); best[i] == 0 || d < best[i] {
+				best[i] = d
+			}
+		}
+	}
+	b.ReportMetric(best[0].Seconds()*1e6/60, "fit-µs/step")
+	b.ReportMetric(best[1].Seconds()*1e6/60, "steps-µs/step")
+	b.ReportMetric(float64(best[1])/float64(best[0]), "steps/fit")
+}
+
 // BenchmarkGorgonia compares the same net with Adam, on Evenkeel and on Gorgonia's own tape machine. One op is one step of 128.
 func BenchmarkGorgonia(b *testing.B) {
 	b.Run("evenkeel", func(b *testing.B) {

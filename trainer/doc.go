@@ -12,6 +12,9 @@
 //     that names options which would.
 //   - [Trainer.Fit] trains one epoch, [Trainer.Evaluate] measures loss and accuracy, and
 //     [Trainer.Predict] yields outputs. They allocate no device memory.
+//   - [Trainer.Steps] is Fit as a loop of your own: it yields after each [Step], and the body may
+//     use the trainer. [Trainer.Step] trains one step on a [Batch] that the caller makes. See
+//     docs/loops.md.
 //   - [Trainer.Params] reads and writes parameters, [Trainer.Kept] reads other values of a step.
 //     [Trainer.Plan] returns the plan, [Trainer.Stats] the counters, [Trainer.LossScale] the state
 //     of loss scaling. [Trainer.Close] releases the memory.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"math"
+	"math/rand/v2"
 
 	"gorgonia.org/gorgonia"
 
@@ -105,6 +106,86 @@ func ExampleTrainer_Predict() {
 	// Output:
 	// sample 0: 1
 	// sample 1: 0
+}
+
+// A loop of your own: it measures after every 20 steps, and stops when all four samples are right.
+func ExampleTrainer_Steps() {
+	ctx, data := context.Background(), xorData()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	t, err := trainer.New(ctx, xor, trainer.Options{Device: device, Batch: 2, Optimizer: optim.Adam{Rate: 0.05},
+		Fields: data.Fields(), GradientNorm: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer t.Close()
+	for done := false; !done; {
+		for step, err := range t.Steps(ctx, data) { // one epoch: two steps
+			if err != nil {
+				log.Fatal(err)
+			}
+			if step.Number == 1 {
+				fmt.Printf("step 1: %d samples, rate %v, gradients: %t\n", step.Samples, step.Rate, step.Norm > 0)
+			}
+			if step.Number%20 != 0 {
+				continue
+			}
+			result, err := t.Evaluate(ctx, data)
+			if err != nil {
+				log.Fatal(err)
+			}
+			if done = result.Accuracy == 1; done {
+				break
+			}
+		}
+	}
+	result, err := t.Evaluate(ctx, data)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("accuracy %.0f %%\n", 100*result.Accuracy)
+	// Output:
+	// step 1: 2 samples, rate 0.05, gradients: true
+	// accuracy 100 %
+}
+
+// Step trains on data that the program makes: here it draws two bits for each row.
+func ExampleTrainer_Step() {
+	ctx := context.Background()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	t, err := trainer.New(ctx, xor, trainer.Options{Device: device, Batch: 8, Optimizer: optim.Adam{Rate: 0.05},
+		Fields: xorData().Fields()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer t.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	batch := trainer.Batch{Rows: 8, Fill: func(f trainer.Fields) error {
+		x, y := f.Float32("x"), f.Uint8("y") // places of 8 rows in the slot
+		for i := range f.Rows() {
+			a, b := random.IntN(2), random.IntN(2)
+			x[2*i], x[2*i+1], y[i] = float32(a), float32(b), uint8(a^b)
+		}
+		return nil
+	}}
+	for range 300 {
+		if _, err := t.Step(ctx, batch); err != nil {
+			log.Fatal(err)
+		}
+	}
+	result, err := t.Evaluate(ctx, xorData())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("accuracy %.0f %%\n", 100*result.Accuracy)
+	// Output: accuracy 100 %
 }
 
 // Params returns parameters to read, to write and to save.
