@@ -21,9 +21,10 @@ type Batch struct {
 	// Objective is the name of the objective to train. Default: the first of the model.
 	Objective string
 	Rows      int // samples, 1 to Options.Batch
-	// Fill writes the rows of every field that the training of the objective reads. It runs in the goroutine that called
-	// Step, which has the device: calls of the trainer that need the device return ErrBusy inside
-	// it. Its error, or a panic in it, is the error of Step, and nothing is trained.
+	// Fill writes the rows of every field that the training of the objective reads. It runs in the
+	// goroutine that called Step, which has the device: calls of the trainer that need the device
+	// return ErrBusy inside it. Its error, or a panic in it, is the error of Step, and nothing is
+	// trained.
 	Fill func(Fields) error
 }
 
@@ -36,10 +37,10 @@ type Batch struct {
 //		return nil
 //	}})
 //
-// While Fit or Evaluate runs it returns ErrBusy; it waits for other calls of Step and for a batch of
-// Predict. It may be called in the body of Steps, whose batches are then read again. A batch of fewer
-// rows than Options.Batch has a program of its own, compiled when that number of rows first occurs;
-// the trainer keeps those of the last 8 numbers.
+// While Fit or Evaluate runs it returns ErrBusy; it waits for other calls of Step and for a batch
+// of Predict. It may be called in the body of Steps, whose batches are then read again. A batch of
+// fewer rows than Options.Batch has a program of its own, compiled when that number of rows first
+// occurs; the trainer keeps those of the last 8 numbers.
 //
 // With Options.Accumulate, that many calls of Step, all of full batches, are one window, whose last
 // call updates parameters. While such a window is open, Fit and Steps return ErrBusy, and so does
@@ -220,10 +221,10 @@ func (p *epochPass) launch(s *slot) error {
 
 // Fields are the fields of a batch, for Batch.Fill to write. A field has its storage type, which is
 // that of Options.Fields, and rows of its elements one after another. Fill must ask for every field
-// that the objective reads, and must write all of it: what was there before is left of other batches.
-// It may also write the fields that only other objectives read. If
-// the batch has no such field, or it has another type, the method returns nil, and Step returns an
-// error that says so and wraps ErrData. The memory must not be used after Fill has returned.
+// that the objective reads, and must write all of it: what was there before is left of other
+// batches. It may also write the fields that only other objectives read. If the batch has no such
+// field, or it has another type, the method returns nil, and Step returns an error that says so and
+// wraps ErrData. The memory must not be used after Fill has returned.
 type Fields struct{ fill *fieldFill }
 
 // Rows returns the number of rows, which is Batch.Rows.

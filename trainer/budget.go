@@ -89,8 +89,8 @@ func (b *searchBudget) affords(o *Options) bool {
 
 // leastBytes returns a number of bytes that every plan of the model with options o needs, whatever
 // its batch: the trained parameters of p, what the optimizer keeps for them, and gradients that are
-// kept. It is arithmetic: nothing is compiled. An offloaded parameter is copied as a whole before it
-// is read.
+// kept. It is arithmetic: nothing is compiled. An offloaded parameter is copied as a whole before
+// it is read.
 func (p *planned) leastBytes(o *Options) (bytes int64) {
 	offload := compile.Offload(o.Offload)
 	k := programKey{mode: compile.Train, stage: len(p.opt.Unfreeze)}

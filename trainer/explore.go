@@ -201,9 +201,9 @@ func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) erro
 	return nil
 }
 
-// time returns the time of an update of all objectives, each by a full window, by the cost model. Choices with other
-// batches are compared by it, since all have as many samples in an update: 4 steps of 16 against
-// one of 64.
+// time returns the time of an update of all objectives, each by a full window, by the cost model.
+// Choices with other batches are compared by it, since all have as many samples in an update: 4
+// steps of 16 against one of 64.
 func (p *planned) time() int64 {
 	var n int64
 	steps := max(1, p.opt.Accumulate)

@@ -25,9 +25,9 @@ type Result struct {
 	Uploaded int64 // bytes of samples copied to the device
 }
 
-// Fit trains one epoch. Each batch is uploaded once, and each objective of the model has a step on it,
-// in the model's order. The order of samples is a function of Options.Seed and the number of the
-// epoch, which counts up from 0. After an error or a cancelled ctx, parameters are as the last
+// Fit trains one epoch. Each batch is uploaded once, and each objective of the model has a step on
+// it, in the model's order. The order of samples is a function of Options.Seed and the number of
+// the epoch, which counts up from 0. After an error or a cancelled ctx, parameters are as the last
 // finished step left them (but see GuardEach), and the next Fit has the next number. If all
 // parameters are frozen, Fit changes no parameter; it only updates running statistics of batch
 // normalizations that Options.Frozen does not name. While another Fit or Evaluate runs it returns

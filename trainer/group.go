@@ -14,16 +14,16 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Group sets options of the parameters that it matches, whichever objective trains them. A parameter
-// belongs to the first group of Options.Groups that matches it, and to no other. A field that is not
-// set has the value of the objective. Options.Clip.Norm is the norm over all groups of an objective.
-// See docs/objectives.md#parameter-groups.
+// Group sets options of the parameters that it matches, whichever objective trains them. A
+// parameter belongs to the first group of Options.Groups that matches it, and to no other. A field
+// that is not set has the value of the objective. Options.Clip.Norm is the norm over all groups of
+// an objective. See docs/objectives.md#parameter-groups.
 type Group struct {
 	// Match lists patterns, as those of layers.Objective. Each must match a parameter. BiasesAndNorms
 	// matches all parameters of one dimension.
 	Match []string
-	// RateFactor multiplies the learning rate, after the schedule. Decay of AdamW, Lion and Adafactor is
-	// multiplied, too, since it is a part of their step. Default: 1.
+	// RateFactor multiplies the learning rate, after the schedule. Decay of AdamW, Lion and Adafactor
+	// is multiplied, too, since it is a part of their step. Default: 1.
 	RateFactor float64
 	// Optimizer computes the updates, and has its own state. It counts the updates of the objective.
 	Optimizer optim.Optimizer
@@ -37,8 +37,8 @@ type Group struct {
 // oneDimension is the pattern of parameters of one dimension.
 const oneDimension = "(one dimension)"
 
-// BiasesAndNorms is a Group.Match for all parameters of one dimension, such as biases, and the scales
-// and shifts of normalizations.
+// BiasesAndNorms is a Group.Match for all parameters of one dimension, such as biases, and the
+// scales and shifts of normalizations.
 //
 //	Groups: []trainer.Group{{Match: trainer.BiasesAndNorms, NoDecay: true}}
 var BiasesAndNorms = []string{oneDimension}
@@ -99,8 +99,8 @@ func (r *groupRule) attrs(clip optim.Clip, scaled bool) any {
 	return a
 }
 
-// withoutDecay returns the attributes of an optimizer's operation with a decay of 0. ok is false if it
-// has no kernels.UpdateAttrs.
+// withoutDecay returns the attributes of an optimizer's operation with a decay of 0. ok is false if
+// it has no kernels.UpdateAttrs.
 func withoutDecay(attrs any) (_ any, ok bool) {
 	v := reflect.New(reflect.TypeOf(attrs)).Elem()
 	v.Set(reflect.ValueOf(attrs))
@@ -198,8 +198,8 @@ type groupStep struct {
 	span     arena.Span
 }
 
-// writeGroupControls writes the controls of groups for an update. The trainer's own numbers are those of
-// the step, which are written already.
+// writeGroupControls writes the controls of groups for an update. The trainer's own numbers are
+// those of the step, which are written already.
 func (p *epochPass) writeGroupControls(s *slot, update int64) error {
 	for _, g := range s.groups {
 		r := &p.t.plan.rules[s.objective][g.group]

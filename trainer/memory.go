@@ -73,8 +73,8 @@ func (m *memory) span(ref arena.Ref) arena.Span {
 	return arena.Span{Memory: m.arena.Memory(), Offset: m.arena.Base(ref.Region) + ref.Offset, Size: ref.Size}
 }
 
-// hostSpan returns the host's place of a part of slot i, or of its outcome of an objective, given as a
-// reference to the arena: the device's place itself on unified devices, else the pinned copy.
+// hostSpan returns the host's place of a part of slot i, or of its outcome of an objective, given
+// as a reference to the arena: the device's place itself on unified devices, else the pinned copy.
 func (m *memory) hostSpan(ref arena.Ref, i, objective int) arena.Span {
 	if m.unified {
 		return m.span(ref)

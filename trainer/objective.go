@@ -129,8 +129,8 @@ func (p *planned) setInfo(info *modelInfo) {
 // several reports whether the model has more than one objective.
 func (p *planned) several() bool { return p.info != nil && len(p.info.objectives) > 1 }
 
-// objectives returns the number of objectives that have programs of a mode: evaluation and prediction
-// have one for all.
+// objectives returns the number of objectives that have programs of a mode: evaluation and
+// prediction have one for all.
 func (p *planned) objectives(mode compile.Mode) int {
 	if mode != compile.Train || p.info == nil {
 		return 1
@@ -219,8 +219,8 @@ func (p *planned) runsBefore(i, batch int) int {
 	return steps
 }
 
-// frozen reports whether no objective trains a parameter in a stage of Options.Unfreeze, or whether a
-// statistic does not change in it.
+// frozen reports whether no objective trains a parameter in a stage of Options.Unfreeze, or whether
+// a statistic does not change in it.
 func (p *planned) frozen(name string, stage int) bool {
 	if p.info != nil && slices.ContainsFunc(p.info.params, func(m modelParam) bool { return m.fixed && m.name == name }) {
 		return true

@@ -19,7 +19,8 @@ type objectiveSums struct {
 }
 
 // batch has the steps of all objectives on batch b, those that are left if it was read again. It
-// returns the slot of the step that is in flight afterwards, or nil; before is that of the step before.
+// returns the slot of the step that is in flight afterwards, or nil; before is that of the step
+// before.
 func (p *epochPass) batch(ctx context.Context, b dataloader.Batch, before *slot) (_ *slot, err error) {
 	first := p.objectiveAfter(p.resume-1, b.Step)
 	p.resume = 0
@@ -34,9 +35,10 @@ func (p *epochPass) batch(ctx context.Context, b dataloader.Batch, before *slot)
 	return before, nil
 }
 
-// step submits the step of batch b in slot s, and collects the one before it, which is in slot before
-// unless that is nil. It returns the slot of the step that is in flight afterwards, or nil. again: the
-// body of Steps has used the slots, so that the batch must be read again; nothing is in flight.
+// step submits the step of batch b in slot s, and collects the one before it, which is in slot
+// before unless that is nil. It returns the slot of the step that is in flight afterwards, or nil.
+// again: the body of Steps has used the slots, so that the batch must be read again; nothing is in
+// flight.
 func (p *epochPass) step(ctx context.Context, s *slot, b dataloader.Batch, before *slot) (after *slot, again bool, err error) {
 	// Kept values of the same slot are read before the next step writes them.
 	if before != nil && before.index == s.index && len(p.t.plan.opt.Keep) > 0 {
@@ -89,8 +91,8 @@ func (p *epochPass) collectFirst(ctx context.Context, s *slot) (again bool, err 
 	return false, nil
 }
 
-// objectiveAfter returns the first objective after i that has a step in a batch of an epoch, -1 if there
-// is none. The batches of an evaluation have one step, that of objective 0.
+// objectiveAfter returns the first objective after i that has a step in a batch of an epoch, -1 if
+// there is none. The batches of an evaluation have one step, that of objective 0.
 func (p *epochPass) objectiveAfter(i, batch int) int {
 	for i++; i < p.t.plan.objectives(p.mode); i++ {
 		if p.mode != compile.Train || p.t.plan.runs(i, batch) {
@@ -100,8 +102,8 @@ func (p *epochPass) objectiveAfter(i, batch int) int {
 	return -1
 }
 
-// number returns the number of the step of an objective in a batch of the epoch, counted from 1 since
-// New.
+// number returns the number of the step of an objective in a batch of the epoch, counted from 1
+// since New.
 func (p *epochPass) number(objective, batch int) int64 {
 	if p.ds == nil { // a step of Trainer.Step, after all others
 		return p.stepsBefore + 1
@@ -157,8 +159,8 @@ func (p *epochPass) add(s *slot, skipped bool) {
 	p.last = last
 }
 
-// add adds the loss that the step in slot s has left at l. It returns the mean over the batch, and the
-// sum of the weights.
+// add adds the loss that the step in slot s has left at l. It returns the mean over the batch, and
+// the sum of the weights.
 func (sum *objectiveSums) add(s *slot, l lossResult) (loss, weight float64) {
 	loss, weight = s.number(l.loss), float64(s.batch.Rows)
 	if l.hasWeight { // loss is a sum over the rows

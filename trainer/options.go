@@ -67,7 +67,8 @@ type Options struct {
 	// rate or an optimizer of its own has a controls vector, 256 bytes, in each slot.
 	Groups []Group
 	// Frozen excludes parameters from training, by patterns as those of layers.Objective: names of
-	// parameters or layers, prefixes that end in "/", or patterns of path.Match. Default: none. Frozen batch normalization uses its running statistics.
+	// parameters or layers, prefixes that end in "/", or patterns of path.Match. Default: none. Frozen
+	// batch normalization uses its running statistics.
 	Frozen []string
 
 	// Unfreeze lists stages: Trainer.Unfreeze lets training change the frozen parameters that the
@@ -136,8 +137,8 @@ type Options struct {
 	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
-	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine. Default:
-	// no call.
+	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine.
+	// Default: no call.
 	Progress func(Progress)
 	// Debug checks after every operation that it changed no byte of scratch outside the buffers
 	// that are live, and names the operation if it did (arena.OverrunError). Default: off. It is
@@ -167,9 +168,9 @@ const (
 	// GuardStep changes parameters only if the loss and every gradient of the step are finite. It
 	// keeps all gradients until then.
 	GuardStep Guard = iota
-	// GuardEach checks each gradient just before its own update and frees it afterwards, which
-	// saves most of the gradients' memory unless Clip.Norm, GradientNorm, LossScale or Accumulate
-	// needs all of them. If a step fails, parameters that it has already updated stay changed. A large gradient
+	// GuardEach checks each gradient just before its own update and frees it afterwards, which saves
+	// most of the gradients' memory unless Clip.Norm, GradientNorm, LossScale or Accumulate needs all
+	// of them. If a step fails, parameters that it has already updated stay changed. A large gradient
 	// may be made and applied a few rows at a time; then rows of one parameter may be changed and
 	// others not. See docs/memory.md#the-guard.
 	GuardEach

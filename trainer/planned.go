@@ -142,8 +142,8 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	return p, errors.Join(p.checkNames(), p.layOut())
 }
 
-// compileMode compiles the programs of a mode for full batches of a dataset: one for each stage, each
-// objective and each window.
+// compileMode compiles the programs of a mode for full batches of a dataset: one for each stage,
+// each objective and each window.
 func (p *planned) compileMode(ctx context.Context, mode compile.Mode, dataset int) error {
 	stages := 1
 	if mode == compile.Train {

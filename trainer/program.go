@@ -82,8 +82,8 @@ func (p *boundProgram) bindSlot(m *memory, s *slot) (err error) {
 
 // uploads are copies from the host's places of a slot to the device's.
 type uploads struct {
-	// By slot: before the previous step is done, and right before the launch; see planned.uploads. Both
-	// are nil on unified devices.
+	// By slot: before the previous step is done, and right before the launch; see planned.uploads.
+	// Both are nil on unified devices.
 	prefetch, atLaunch [2][]kernels.Copy
 	sampleBytes        int64 // of samples
 }
@@ -186,9 +186,9 @@ func (ps programs) close() error {
 }
 
 // ensurePrograms compiles and binds program k, for a batch smaller than the full one, and those of
-// other objectives, unless they exist. They need no device memory: they reuse the places of the full
-// batch's programs. It drops the least recently used of the others if there are more than maxShort.
-// The caller has the device, and no step is in flight.
+// other objectives, unless they exist. They need no device memory: they reuse the places of the
+// full batch's programs. It drops the least recently used of the others if there are more than
+// maxShort. The caller has the device, and no step is in flight.
 func (t *Trainer) ensurePrograms(ctx context.Context, k programKey) error {
 	if t.programs[k] != nil {
 		t.short.use(k)
@@ -215,8 +215,8 @@ func (t *Trainer) ensurePrograms(ctx context.Context, k programKey) error {
 	return t.dropShort(oldest)
 }
 
-// bindShort adds programs of short batches to the plan and binds them. k is the key of the first, made
-// has one for each objective.
+// bindShort adds programs of short batches to the plan and binds them. k is the key of the first,
+// made has one for each objective.
 func (t *Trainer) bindShort(k programKey, made []*ir.Program) error {
 	// Plan and Stats read what changes under the lock. Programs are bound outside of it, which takes
 	// time, when the plan has all of them: see planned.batchValues.

@@ -73,10 +73,10 @@ func (p *planned) bus(k programKey) (b report.Bus) {
 	return b
 }
 
-// uploads returns the places of values in the slot as a step of program k uploads them: prefetch while
-// the step before it may still run, atLaunch after that one is done. Only training with a scaled loss
-// separates them: its controls depend on the outcome of the step before. Other programs upload
-// everything at launch.
+// uploads returns the places of values in the slot as a step of program k uploads them: prefetch
+// while the step before it may still run, atLaunch after that one is done. Only training with a
+// scaled loss separates them: its controls depend on the outcome of the step before. Other programs
+// upload everything at launch.
 func (p *planned) uploads(k programKey, values []ir.Value) (prefetch, atLaunch []arena.Ref) {
 	if k.mode != compile.Train || !p.opt.scaled() {
 		return nil, coalesce(values)
@@ -97,8 +97,8 @@ func splitControls(values []ir.Value) (fields, controls []ir.Value) {
 	return fields, controls
 }
 
-// batchValues returns what the slot of a batch holds for the steps of all objectives: all fields that
-// they read, and the controls of program k.
+// batchValues returns what the slot of a batch holds for the steps of all objectives: all fields
+// that they read, and the controls of program k.
 func (p *planned) batchValues(k programKey) []ir.Value {
 	all := slotValues(p.programs[k])
 	for i := range p.objectives(k.mode) {

@@ -9,13 +9,15 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 )
 
-// Unfreeze begins the next stage of Options.Unfreeze: from the next Fit on, the parameters that it names
-// are trained too. All optimizers start anew: their state is zero, and the next update is number 1 of
-// each, also for schedules. So training goes on as that of a trainer made with the smaller Options.Frozen
-// and with these parameters. Epochs and steps count on, and the loss scale stays.
+// Unfreeze begins the next stage of Options.Unfreeze: from the next Fit on, the parameters that it
+// names are trained too. All optimizers start anew: their state is zero, and the next update is
+// number 1 of each, also for schedules. So training goes on as that of a trainer made with the
+// smaller Options.Frozen and with these parameters. Epochs and steps count on, and the loss scale
+// stays.
 //
-// It allocates no device memory and compiles nothing. It returns an error that wraps ErrOption if all
-// stages are unfrozen, and ErrBusy while Fit, Steps or Evaluate runs, also in the body of Steps.
+// It allocates no device memory and compiles nothing. It returns an error that wraps ErrOption if
+// all stages are unfrozen, and ErrBusy while Fit, Steps or Evaluate runs, also in the body of
+// Steps.
 func (t *Trainer) Unfreeze(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -64,7 +66,8 @@ func (p *planned) key(mode compile.Mode, rows, dataset int, w compile.Window, ob
 	return k
 }
 
-// checkUnfreeze returns an error for each pattern of Options.Unfreeze that no frozen parameter matches.
+// checkUnfreeze returns an error for each pattern of Options.Unfreeze that no frozen parameter
+// matches.
 func (p *planned) checkUnfreeze() error {
 	bad := &mistakes{class: ErrOption}
 	for stage, patterns := range p.opt.Unfreeze {

@@ -141,8 +141,8 @@ type Update struct {
 	// kernels.ControlShare. The update multiplies gradients by kernels.ControlUnscale, 1 / that
 	// scale. All gradients are kept.
 	Scaled bool
-	// GuardEach checks the loss first and each gradient right before its own update, so that none
-	// is kept. ClipNorm, Norm, a Window other than Alone, and Scaled override it: all gradients are kept.
+	// GuardEach checks the loss first and each gradient right before its own update, so that none is
+	// kept. ClipNorm, Norm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
 }
 

@@ -17,8 +17,8 @@ const (
 	IndexField   = "index"    // Slot: sample indices [B], where datasets are resident
 )
 
-// IsControls reports whether a home in region Slot is a controls vector. A program may have several,
-// such as one for each optimizer: their names begin with ControlsName and "/".
+// IsControls reports whether a home in region Slot is a controls vector. A program may have
+// several, such as one for each optimizer: their names begin with ControlsName and "/".
 func IsControls(name string) bool {
 	return name == ControlsName || strings.HasPrefix(name, ControlsName+"/")
 }

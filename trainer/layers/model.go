@@ -20,8 +20,8 @@ type Model struct {
 	// Output is the result of Predict, one row for each sample: logits or values.
 	Output *gorgonia.Node
 	// Loss is the scalar to minimise, the mean over the rows of the batch. With Weight, it has one
-	// loss for each weight instead. Required, unless the model has Objectives. A trainer refuses a loss that is certainly a sum over
-	// the rows: use gorgonia.Mean, or multiply the sum by 1/batch.
+	// loss for each weight instead. Required, unless the model has Objectives. A trainer refuses a
+	// loss that is certainly a sum over the rows: use gorgonia.Mean, or multiply the sum by 1/batch.
 	Loss *gorgonia.Node
 	// MeanLoss states that Loss is meant as it is, so that a trainer does not look for a sum over
 	// the rows. Set it if the data make a sum a mean, such as weights that add up to 1.
@@ -37,7 +37,8 @@ type Model struct {
 	// nil.
 	Objectives []Objective
 	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
-	// accuracy. With a Weight of the loss, or of the first objective, it has one element for each weight. Nil: no accuracy is reported.
+	// accuracy. With a Weight of the loss, or of the first objective, it has one element for each
+	// weight. Nil: no accuracy is reported.
 	Correct *gorgonia.Node
 	// Params are learned, in the order in which reports list them.
 	Params []Param
@@ -71,9 +72,9 @@ func (n *Net) Classifier(x, logits *gorgonia.Node) (Model, error) {
 }
 
 // WeightedClassifier is Classifier with a weight for each sample. weight [B] has the type of the
-// logits; it is usually an input, and 0 leaves a sample out of the mean. The sample is computed all the
-// same: NaN in its x or a label outside 0..C-1 ends the step, since 0·NaN is NaN. [Net.Ignore] replaces
-// labels that are no class.
+// logits; it is usually an input, and 0 leaves a sample out of the mean. The sample is computed all
+// the same: NaN in its x or a label outside 0..C-1 ends the step, since 0·NaN is NaN. [Net.Ignore]
+// replaces labels that are no class.
 func (n *Net) WeightedClassifier(x, logits, weight *gorgonia.Node) (Model, error) {
 	if !n.head("classifier", x, logits) {
 		return Model{}, n.err

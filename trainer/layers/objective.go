@@ -16,16 +16,18 @@ type Objective struct {
 	Name string
 	// Loss is as Model.Loss, and Weight as Model.Weight. Weight may be nil.
 	Loss, Weight *gorgonia.Node
-	// Params are patterns for the names of the parameters that it trains: the name of a parameter or of
-	// a layer, a prefix that ends in "/", or a pattern of [path.Match], where "*" does not match "/".
-	// Each pattern must match a parameter, and Loss must depend on each parameter that is not frozen.
-	// Nil: it trains all parameters of the model. A parameter may belong to several objectives.
+	// Params are patterns for the names of the parameters that it trains: the name of a parameter or
+	// of a layer, a prefix that ends in "/", or a pattern of [path.Match], where "*" does not match
+	// "/". Each pattern must match a parameter, and Loss must depend on each parameter that is not
+	// frozen. Nil: it trains all parameters of the model. A parameter may belong to several
+	// objectives.
 	Params []string
 }
 
 // Scalar adds a number that the program sets: a parameter of one element, which starts at value and
-// is not trained. It returns the number, a scalar. Name is that of the parameter; trainer.Param.Write
-// changes it for the steps that begin afterwards. A weight of a loss in a sum of losses is an example.
+// is not trained. It returns the number, a scalar. Name is that of the parameter;
+// trainer.Param.Write changes it for the steps that begin afterwards. A weight of a loss in a sum
+// of losses is an example.
 func (n *Net) Scalar(name string, value float64) *gorgonia.Node {
 	p := n.Param(name, Constant{Value: value}, 1)
 	if p == nil {

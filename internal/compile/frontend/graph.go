@@ -79,8 +79,8 @@ type Model struct {
 
 	// Accumulate are inputs of a machine whose gradients are added to the contents of their homes.
 	Accumulate map[*gorgonia.Node]bool
-	// Only are the outputs of a machine that computes nothing else: no gradient gets a home, nothing is
-	// assigned, and no running statistic is moved. Empty: the machine runs the whole graph.
+	// Only are the outputs of a machine that computes nothing else: no gradient gets a home, nothing
+	// is assigned, and no running statistic is moved. Empty: the machine runs the whole graph.
 	Only gorgonia.Nodes
 }
 
@@ -274,8 +274,8 @@ func reachedFrom(roots, nodes gorgonia.Nodes) gorgonia.Nodes {
 	return reached
 }
 
-// lossOf returns the value of a loss: one floating-point element, or one for each weight. weight may
-// be nil.
+// lossOf returns the value of a loss: one floating-point element, or one for each weight. weight
+// may be nil.
 func (g *Graph) lossOf(loss, weight *gorgonia.Node) (kernels.Value, error) {
 	switch {
 	case loss == nil:

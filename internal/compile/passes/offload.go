@@ -35,8 +35,8 @@ const (
 //	                                 writeback w', m' to w, m
 //
 // The scheduler decides where transfers stand. Rows that pass Slices cut from an offloaded
-// parameter stay views of host memory: only their update copies them. updates are the operations
-// of optimizers; where views is false, an update is not cut. Offload changes nothing where no home is
+// parameter stay views of host memory: only their update copies them. updates are the operations of
+// optimizers; where views is false, an update is not cut. Offload changes nothing where no home is
 // in host memory.
 func Offload(p *ir.Program, updates []*kernels.Op, views bool) {
 	o := offloader{Builder: ir.NewBuilder(p, nil), views: views,
