@@ -86,7 +86,8 @@ func (t *Trainer) ownStep(ctx context.Context, b Batch) (_ Step, err error) {
 	if err := p.fill(ctx, s, program, b); err != nil {
 		return Step{}, err
 	}
-	// What follows is a pass of one step. Within a window it goes on with the pass of the last call.
+	// What follows is a pass of one step. Within a window it goes on with the pass of the last
+	// call.
 	err = p.launch(s)
 	if err == nil {
 		err = p.finishStep(s)

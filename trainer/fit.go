@@ -21,24 +21,25 @@ type Result struct {
 	Steps    int   // batches; each has a step for every objective, but see Objective.Every
 	Skipped  int   // updates skipped because gradients overflowed (Options.LossScale) or all weights were 0
 	Dropped  int   // samples that Options.Tail left out
-	Epoch    int   // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	Epoch    int   // number of the epoch, counted by Fit and Steps from 0; 0 in Evaluate
 	Uploaded int64 // bytes of samples copied to the device
 }
 
 // Fit trains one epoch. Each batch is uploaded once, and each objective of the model has a step on
 // it, in the model's order. The order of samples is a function of Options.Seed and the number of
-// the epoch, which counts up from 0. After an error or a cancelled ctx, parameters are as the last
-// finished step left them (but see GuardEach), and the next Fit has the next number. If all
-// parameters are frozen, Fit changes no parameter; it only updates running statistics of batch
-// normalizations that Options.Frozen does not name. While another Fit or Evaluate runs it returns
-// ErrBusy; while Predict runs it waits for the end of a batch.
+// the epoch, which counts up from 0, epochs of Steps included. After an error or a cancelled ctx,
+// parameters are as the last finished step left them (but see GuardEach), and the next Fit has the
+// next number. If all parameters are frozen, Fit changes no parameter; it only updates running
+// statistics of batch normalizations that Options.Frozen does not name. While another pass of Fit,
+// Steps or Evaluate runs, and in the body of Steps, it returns ErrBusy; while Predict or Step runs
+// it waits for the end of a batch.
 func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Fit", compile.Train, ds)
 }
 
 // Evaluate measures loss and accuracy over all samples of ds. It changes neither parameters nor
-// running statistics. While another Fit or Evaluate runs it returns ErrBusy; while Predict runs it
-// waits for the end of a batch.
+// running statistics. While another pass of Fit, Steps or Evaluate runs it returns ErrBusy, but
+// not in the body of Steps; while Predict or Step runs it waits for the end of a batch.
 func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Evaluate", compile.Evaluate, ds)
 }

@@ -22,9 +22,9 @@ type keptValues struct {
 
 // Kept returns a handle to the value that a node of Options.Keep has in the last finished step, the
 // one of the latest call of Options.Progress. The spec is the value's type and shape in that step:
-// a last, short batch has fewer rows. Use the handle inside Options.Progress, or after a pass until
-// the next Fit or Evaluate: as soon as one of these prepares another step, the handle returns
-// arena.ErrStale. Before the first step Kept returns arena.ErrStale.
+// a last, short batch has fewer rows. Use the handle inside Options.Progress, in the body of Steps,
+// or after a pass or Step until the next one: as soon as that prepares another step, the handle
+// returns arena.ErrStale. Before the first step Kept returns arena.ErrStale.
 func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
 	if t.use().isClosed() {
 		return arena.Handle{}, kernels.Spec{}, errClosed

@@ -168,11 +168,11 @@ const (
 	// GuardStep changes parameters only if the loss and every gradient of the step are finite. It
 	// keeps all gradients until then.
 	GuardStep Guard = iota
-	// GuardEach checks each gradient just before its own update and frees it afterwards, which saves
-	// most of the gradients' memory unless Clip.Norm, GradientNorm, LossScale or Accumulate needs all
-	// of them. If a step fails, parameters that it has already updated stay changed. A large gradient
-	// may be made and applied a few rows at a time; then rows of one parameter may be changed and
-	// others not. See docs/memory.md#the-guard.
+	// GuardEach checks each gradient just before its own update and frees it afterwards, which
+	// saves most of the gradients' memory unless Clip.Norm, GradientNorm, LossScale or Accumulate
+	// needs all of them. If a step fails, parameters that it has already updated stay changed. A
+	// large gradient may be made and applied a few rows at a time; then rows of one parameter may
+	// be changed and others not. See docs/memory.md#the-guard.
 	GuardEach
 )
 

@@ -24,13 +24,15 @@ type Param struct {
 }
 
 // Read copies the elements, row-major, to dst, which must have Spec.Bytes() bytes; dataloader.View
-// shows these as numbers. While Fit or Evaluate runs it returns ErrBusy.
+// shows these as numbers. While Fit or Evaluate runs it returns ErrBusy; in the body of Steps it
+// reads what the step left.
 func (p Param) Read(dst []byte) error {
 	return p.use(func() error { return p.tensor.Read(dst) })
 }
 
 // Write sets the elements from src, which must have Spec.Bytes() bytes in the format of Read. The
-// state of the optimizer stays as it is. While Fit or Evaluate runs it returns ErrBusy.
+// state of the optimizer stays as it is. While Fit or Evaluate runs it returns ErrBusy; in the body
+// of Steps it takes effect in the next step.
 func (p Param) Write(src []byte) error {
 	return p.use(func() error { return p.tensor.Write(src) })
 }

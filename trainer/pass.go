@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -138,9 +137,9 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 	return nil
 }
 
-// finish ends a pass that ended with err. Afterwards no step is in flight, the status word is clear,
-// and the slots are free. A pass whose body ended the loop has no step in flight, and no right to the
-// device either: see loopBody.
+// finish ends a pass that ended with err. Afterwards no step is in flight, the status word is
+// clear, and the slots are free. A pass whose body ended the loop has no step in flight, and no
+// right to the device either: see loopBody.
 func (p *epochPass) finish(err error) error {
 	if p.body != nil && p.body.paused {
 		return err
@@ -287,8 +286,8 @@ func (p *epochPass) finishStep(s *slot) error {
 	return nil
 }
 
-// stepError adds the number of a step to its error. A step of Trainer.Step has none, and rows instead
-// of samples of a dataset.
+// stepError adds the number of a step to its error. A step of Trainer.Step has none, and rows
+// instead of samples of a dataset.
 func (p *epochPass) stepError(step int, err error) error {
 	if p.ds != nil {
 		return fmt.Errorf("step %d: %w", step, err)
@@ -311,8 +310,8 @@ func (p *epochPass) maySkip(program *boundProgram) bool {
 	return program.checksWeight || program.updates && p.t.plan.opt.scaled()
 }
 
-// weightless reports whether the update of the step in slot s was skipped because the weights of its
-// window were all 0.
+// weightless reports whether the update of the step in slot s was skipped because the weights of
+// its window were all 0.
 func (s *slot) weightless() bool {
 	return s.program.checksWeight && s.status[0] == ir.WeightCode
 }
@@ -324,44 +323,4 @@ func (p *epochPass) overflowed(s *slot, loss float64) bool {
 		return false
 	}
 	return s.status[0] >= ir.FirstGradient && s.status[0] < ir.FirstVariance && p.t.counters.scaling.Scale > optim.MinScale
-}
-
-// countStep counts a step that succeeded, or whose update was skipped: because gradients overflowed,
-// or because it had no weight.
-func (t *Trainer) countStep(s *slot, overflowed, weightless bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.uploaded.Add(s.uploads.sampleBytes)
-	if s.program.mode == compile.Train {
-		t.counters.steps++
-		if s.program.updates && !overflowed && !weightless {
-			t.counters.updates[s.objective]++
-		}
-		if s.program.updates && !weightless && t.plan.opt.scaled() {
-			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, overflowed)
-		}
-	}
-	t.kept.program, t.kept.slot = s.program, s.index
-}
-
-// accuracy returns the share of correct outputs so far, NaN if the model does not count them.
-func (p *epochPass) accuracy() float64 {
-	if !p.source.full.hasAccuracy {
-		return math.NaN()
-	}
-	return p.correct / p.objectives[0].weight
-}
-
-// result returns the numbers of the pass so far.
-func (p *epochPass) result() Result {
-	r := Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: p.loader.Dropped(), Epoch: p.epoch}
-	r.Losses = p.losses()
-	if p.objectives != nil && p.objectives[0].steps > 0 {
-		r.Loss, r.Accuracy, r.Weight = r.Losses[0].Loss, p.accuracy(), p.objectives[0].weight
-	}
-	for _, o := range r.Losses {
-		r.Skipped += o.Skipped
-	}
-	r.Samples, r.Steps, r.Uploaded = p.samples, p.steps, p.uploaded
-	return r
 }

@@ -12,23 +12,30 @@ import (
 
 // Step describes one finished training step.
 type Step struct {
-	Objective string  // name of the objective that the step trained; "" if the model has Model.Loss
-	Number    int64   // of the training step, counted from 1 since New
+	Objective string  // name of the objective that it trained; "" if the model has Model.Loss
+	Number    int64   // number of the training step, counted from 1 since New
 	Epoch     int     // number of the epoch, counted from 0 by Fit and Steps
 	Step      int     // number of the batch in the epoch, 1 to Steps; each objective has a step on it
 	Steps     int     // batches of the epoch
-	Samples   int     // rows of the step's batch
+	Samples   int     // rows of the batch
 	Weight    float64 // sum of the objective's weights in the batch; Samples if it has none
-	Loss      float64 // mean over the batch, weighted if the objective has a Weight; NaN if all weights are 0
-	Accuracy  float64 // share of correct outputs, weighted in the same way; NaN if the model has no Correct
-	Rate      float64 // learning rate of the update that the step is part of, after Options.Schedule
+	// Loss is the mean over the batch, weighted if the objective has a Weight; NaN if all weights
+	// are 0.
+	Loss float64
+	// Accuracy is the share of correct outputs, weighted in the same way; NaN if the model has no
+	// Correct.
+	Accuracy float64
+	Rate     float64 // learning rate of the update that the step is part of, after Options.Schedule
 	// Norm is the L2 norm of the gradients of all trained parameters that the update starts from:
-	// the mean over the window of Options.Accumulate, divided by the loss scale, before clipping. NaN
-	// if the step has no update, or if neither Options.GradientNorm nor Clip.Norm is set. It may be
-	// infinite or NaN if the update was skipped.
-	Norm     float64
-	Updated  bool  // the step updated parameters: not within a window of Options.Accumulate, nor if all are frozen
-	Skipped  bool  // the update was skipped, as in Result.Skipped
+	// of the mean over the window of Options.Accumulate, divided by the loss scale, before
+	// clipping. NaN if the step has no update, or if neither Options.GradientNorm nor Clip.Norm is
+	// set. It is not finite if the gradients overflow (then Skipped is set) or, in float64, their
+	// squares.
+	Norm float64
+	// Updated is set if the step updated parameters: in a window of Options.Accumulate only the
+	// last step does, and none if all parameters are frozen.
+	Updated  bool
+	Skipped  bool  // the update was skipped: gradients overflowed, or all weights were 0; see Result.Skipped
 	Uploaded int64 // bytes of samples copied to the device for the step
 }
 
@@ -135,8 +142,8 @@ func (t *Trainer) addCounts(p *epochPass, sign int64) {
 	}
 }
 
-// takeSlots takes the slots from a paused pass, whose batches are then read again. The caller has the
-// device.
+// takeSlots takes the slots from a paused pass, whose batches are then read again. The caller has
+// the device.
 func (t *Trainer) takeSlots() error {
 	p := t.usage.pausedPass()
 	if p == nil {

@@ -13,7 +13,8 @@ import (
 )
 
 // Trainer owns a model's memory and programs. Its methods may be called from any goroutine. One
-// pass of Fit or Evaluate runs at a time; calls that need the device meanwhile return ErrBusy.
+// pass of Fit, Steps or Evaluate runs at a time; calls that need the device meanwhile return ErrBusy.
+// While the body of a loop over Steps runs, its pass is paused and does not count.
 type Trainer struct {
 	plan  *planned // nil unless New made the trainer
 	usage usage    // who has the device
@@ -41,7 +42,7 @@ type Trainer struct {
 
 // counters count what a trainer has done.
 type counters struct {
-	epochs  int     // epochs that Fit has begun
+	epochs  int     // epochs that Fit and Steps have begun
 	steps   int64   // of training, finished
 	updates []int64 // by objective, since New or Unfreeze
 	before  int64   // updates before Unfreeze
@@ -139,7 +140,7 @@ type Stats struct {
 	Host     int64
 	Uploaded int64 // bytes of samples copied to the device; with unified memory, bytes written to a slot
 	Updates  int64 // updates of the parameters, by all objectives; 0 if all are frozen
-	Epochs   int   // epochs that Fit has begun
+	Epochs   int   // epochs that Fit and Steps have begun
 	Programs int   // compiled programs: those of full batches, and those of the last 8 sizes of short batches
 }
 
@@ -180,7 +181,7 @@ func (t *Trainer) LossScale() optim.ScalingState {
 }
 
 // Close releases everything that New made; the device stays open. It is safe to call twice. While
-// Fit, Evaluate, a batch of Predict or an access to a parameter runs it returns ErrBusy: cancel the
+// Fit, Steps, Evaluate, Step, a batch of Predict or an access to a parameter runs it returns ErrBusy: cancel the
 // contexts and wait until the calls have returned. If a Dataset.Fetch has not returned, the error
 // wraps dataloader.ErrStuck and the memory stays, since the Fetch may still write to it. Call Close
 // again until it returns nil.

@@ -10,9 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// usage decides who uses the device. A pass of Fit or Evaluate excludes everything else: other
-// calls return ErrBusy. Brief uses, which are a batch of a prediction, a Step and an access to a parameter,
-// exclude each other: they wait, and so does a pass that begins.
+// usage decides who uses the device. A pass of Fit, Steps or Evaluate excludes everything else:
+// other calls return ErrBusy. Brief uses, which are a batch of a prediction, a Step and an access
+// to a parameter, exclude each other: they wait, and so does a pass that begins.
 //
 //	in use by       Fit, Steps begin   Evaluate begins   a brief use   Close
 //	nothing         runs               runs              runs          closes
@@ -56,8 +56,8 @@ func (t *Trainer) use() *usage {
 
 // acquire waits for the device, for a brief use. It returns ErrBusy if a pass runs, ErrClosed after
 // Close, and ctx's error if ctx ends the wait. Inside a model function, which the holder of the
-// device may wait for, it returns errInsideModel; inside Batch.Fill, which has the device, it returns
-// errInsideFill. The caller calls release.
+// device may wait for, it returns errInsideModel; inside Batch.Fill, which has the device, it
+// returns errInsideFill. The caller calls release.
 func (u *usage) acquire(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
@@ -179,8 +179,8 @@ func (u *usage) tryResume() (bool, error) {
 	return true, nil
 }
 
-// leave ends p, a paused pass that does not resume. It waits for the end of a brief use, but not for
-// that of a pass, which has the slots or takes them from p.
+// leave ends p, a paused pass that does not resume. It waits for the end of a brief use, but not
+// for that of a pass, which has the slots or takes them from p.
 func (u *usage) leave(p *epochPass) {
 	u.device <- struct{}{}
 	defer u.release()
