@@ -69,31 +69,49 @@ func (a Averaged) check() error {
 	return nil
 }
 
-// averagesKey identifies the program that moves the averages.
-var averagesKey = programKey{mode: compile.Average, dataset: streamed}
+// averagesKey identifies the program that moves the averages after updates of an objective.
+func averagesKey(objective int) programKey {
+	return programKey{mode: compile.Average, dataset: streamed, objective: objective}
+}
 
-// compileAverages compiles the program that moves the averages of all parameters that programs so
-// far train.
+// compileAverages compiles the programs that move the averages of all parameters that programs so
+// far train. The average of a parameter of several objectives follows the first of them.
 func (p *planned) compileAverages(ctx context.Context) error {
-	o := &p.opt
-	var trained []string
-	for _, k := range p.order {
-		if k.mode == compile.Train {
-			trained = append(trained, p.programs[k].Trained...)
+	moved := make(map[string]bool)
+	for i := range p.objectives(compile.Train) {
+		trained := make(map[string]bool)
+		for _, k := range p.order {
+			if k.mode != compile.Train || k.objective != i {
+				continue
+			}
+			for _, name := range p.programs[k].Trained {
+				trained[name] = !moved[name]
+			}
+		}
+		if err := p.compileAveragesOf(ctx, i, trained); err != nil {
+			return err
+		}
+		for name := range trained {
+			moved[name] = true
 		}
 	}
-	params := slices.DeleteFunc(slices.Clone(p.parameters()), func(home ir.Part) bool {
-		return !slices.Contains(trained, home.Name)
-	})
+	return nil
+}
+
+// compileAveragesOf compiles the program that moves the averages of parameters after updates of
+// an objective.
+func (p *planned) compileAveragesOf(ctx context.Context, objective int, trained map[string]bool) error {
+	o := &p.opt
+	params := slices.DeleteFunc(slices.Clone(p.parameters()), func(home ir.Part) bool { return !trained[home.Name] })
 	if len(params) == 0 {
 		return nil
 	}
 	prog, err := compile.CompileAverages(ctx, compile.Config{Offload: compile.Offload(o.Offload),
-		Homes: &p.homes, Device: o.Device, Debug: o.Debug}, params)
+		Objective: p.objectiveName(objective), Homes: &p.homes, Device: o.Device, Debug: o.Debug}, params)
 	if err != nil {
 		return fmt.Errorf("averages: %w", err)
 	}
-	p.add(averagesKey, prog)
+	p.add(averagesKey(objective), prog)
 	p.scratch = max(p.scratch, prog.Plan.Bytes)
 	return nil
 }
@@ -136,8 +154,8 @@ func (p *planned) weighAverages(s *slot, t int64) {
 // enqueueAverages enqueues the move of the averages by the update of the step in slot s, which is
 // enqueued.
 func (t *Trainer) enqueueAverages(s *slot) error {
-	if p := t.programs[averagesKey]; s.averages && p != nil {
-		return p.enqueue(&t.streams, s)
+	if p := t.programs[averagesKey(s.objective)]; s.averages && p != nil {
+		return p.launch(&t.streams, s)
 	}
 	return nil
 }

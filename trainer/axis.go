@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -94,11 +95,18 @@ func optimizers(p *planned) []setting {
 	return settings
 }
 
-// stateBytes returns the bytes that optimizer o would keep for the trained parameters.
+// stateBytes returns the bytes that optimizers would keep for the trained parameters if o were
+// Options.Optimizer.
 func (p *planned) stateBytes(o optim.Optimizer) (bytes int64) {
-	for _, name := range p.training().Trained {
-		for _, s := range o.States(p.parameter(name).Spec) {
-			bytes += arena.Round(s.Bytes())
+	opt := p.opt
+	opt.Optimizer = o
+	for i, prog := range p.trainings() {
+		update := p.update(&opt, programKey{mode: compile.Train, objective: i, stage: len(p.opt.Unfreeze)}, false)
+		for _, name := range prog.Trained {
+			spec := p.parameter(name).Spec
+			for _, s := range update.RuleFor(name, spec).States(spec) {
+				bytes += arena.Round(s.Bytes())
+			}
 		}
 	}
 	return bytes

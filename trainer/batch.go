@@ -18,10 +18,13 @@ import (
 
 // Batch is data that the caller makes for one training step.
 type Batch struct {
-	Rows int // samples, 1 to Options.Batch
-	// Fill writes the rows of every field that training reads. It runs in the goroutine that called
-	// Step, which has the device: calls of the trainer that need the device return ErrBusy inside
-	// it. Its error, or a panic in it, is the error of Step, and nothing is trained.
+	// Objective is the name of the objective to train. Default: the first of the model.
+	Objective string
+	Rows      int // samples, 1 to Options.Batch
+	// Fill writes the rows of every field that the training of the objective reads. It runs in the
+	// goroutine that called Step, which has the device: calls of the trainer that need the device
+	// return ErrBusy inside it. Its error, or a panic in it, is the error of Step, and nothing is
+	// trained.
 	Fill func(Fields) error
 }
 
@@ -41,7 +44,7 @@ type Batch struct {
 //
 // With Options.Accumulate, that many calls of Step, all of full batches, are one window, whose last
 // call updates parameters. While such a window is open, Fit and Steps return ErrBusy, and so does
-// Step while Steps is within a window of its own. An error ends the window, unless nothing was
+// Step while Steps is within a window of its own. An error ends all windows, unless nothing was
 // trained because of it: one of Fill, of an argument, or ErrBusy.
 //
 // Step.Epoch is 0, and Step.Step and Step.Steps count the calls of the window. Options.Progress is
@@ -56,7 +59,7 @@ func (t *Trainer) Step(ctx context.Context, b Batch) (Step, error) {
 
 // ownSteps is the state of Trainer.Step. Only the caller that has the device uses it.
 type ownSteps struct {
-	pass   epochPass // of one step, or of a window
+	passes []epochPass // by objective: of one step, or of a window
 	fields fieldFill
 }
 
@@ -75,11 +78,11 @@ func (t *Trainer) ownStep(ctx context.Context, b Batch) (_ Step, err error) {
 	if err := t.streams.compute.Sync(); err != nil { // as in openSource
 		return Step{}, err
 	}
-	p, s := &t.own.pass, t.slots[0]
-	program, err := t.openBatch(ctx, b)
+	p, program, err := t.openBatch(ctx, b)
 	if err != nil {
 		return Step{}, err
 	}
+	s := t.slots[0].of(program.objective)
 	if err := p.fill(ctx, s, program, b); err != nil {
 		return Step{}, err
 	}
@@ -89,15 +92,52 @@ func (t *Trainer) ownStep(ctx context.Context, b Batch) (_ Step, err error) {
 	if err == nil {
 		err = p.finishStep(s)
 	}
-	if err = p.finish(err); err != nil || p.steps == p.total {
+	if err = p.finish(err); err != nil {
+		for i := range t.own.passes { // the gradients of all windows are cleared
+			t.own.passes[i].steps = 0
+		}
+	}
+	if p.steps == p.total {
 		p.steps = 0
 	}
 	return p.last, err
 }
 
-// openBatch prepares own.pass for a step on b and returns its program.
-func (t *Trainer) openBatch(ctx context.Context, b Batch) (*boundProgram, error) {
-	p, opt := &t.own.pass, &t.plan.opt
+// openBatch prepares the pass of an objective for a step on b. It returns that and the program.
+func (t *Trainer) openBatch(ctx context.Context, b Batch) (*epochPass, *boundProgram, error) {
+	objective, err := t.checkBatch(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.own.passes == nil {
+		t.own.passes = make([]epochPass, t.plan.objectives(compile.Train))
+	}
+	p, opt, window := &t.own.passes[objective], &t.plan.opt, max(1, t.plan.opt.Accumulate)
+	if p.steps == 0 {
+		sums, updates := append(p.objectives[:0], make([]objectiveSums, len(t.own.passes))...), p.updatesBefore[:0]
+		*p = epochPass{t: t, mode: compile.Train, total: window, objectives: sums}
+		p.source = batchSource{dataset: streamed, samples: window * b.Rows}
+		p.updatesBefore = append(updates, make([]int64, len(t.own.passes))...)
+		t.addCounts(p, 1)
+	}
+	p.stepsBefore = t.trainedSteps()
+	place, _, _ := opt.window(compile.Train, p.steps, window)
+	k := t.plan.key(compile.Train, b.Rows, streamed, place, 0)
+	if b.Rows < opt.Batch {
+		if err := t.ensurePrograms(ctx, k); errors.Is(err, frontend.ErrRows) {
+			return nil, nil, fmt.Errorf("batch of %d rows: %w: %w", b.Rows, ErrOption, err)
+		} else if err != nil {
+			return nil, nil, fmt.Errorf("batch of %d rows: %w", b.Rows, err)
+		}
+	}
+	k.objective = objective
+	p.source.full, err = t.programs.find(k)
+	return p, p.source.full, err
+}
+
+// checkBatch returns the objective of b, or an error if no step may be trained on it now.
+func (t *Trainer) checkBatch(b Batch) (objective int, err error) {
+	opt := &t.plan.opt
 	bad := &mistakes{class: ErrOption}
 	window := max(1, opt.Accumulate)
 	switch {
@@ -110,42 +150,33 @@ func (t *Trainer) openBatch(ctx context.Context, b Batch) (*boundProgram, error)
 	if b.Fill == nil {
 		bad.addf("no Fill: it writes the rows of the batch")
 	}
+	if objective = t.plan.objectiveNamed(b.Objective); objective < 0 {
+		bad.addf("objective %q: the model has no objective of that name", b.Objective)
+	}
 	if err := errors.Join(bad.errs...); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if paused := t.usage.pausedPass(); paused != nil && window > 1 {
 		if _, first, _ := opt.window(compile.Train, paused.steps, paused.total); first != paused.steps && paused.steps < paused.total {
-			return nil, fmt.Errorf("step %d of %s is within a window of Options.Accumulate: "+
+			return 0, fmt.Errorf("step %d of %s is within a window of Options.Accumulate: "+
 				"the trainer is %w until step %d", paused.steps, stepsName, ErrBusy, first+window)
 		}
 	}
 	full := t.plan.fullKey(compile.Train, streamed)
 	if t.programs[full] == nil {
-		return nil, fmt.Errorf("the trainer was made for its resident datasets only: "+
+		return 0, fmt.Errorf("the trainer was made for its resident datasets only: "+
 			"set Options.Fields for other data: %w", ErrData)
 	}
-	if p.steps == 0 {
-		*p = epochPass{t: t, mode: compile.Train, total: window}
-		p.source = batchSource{dataset: streamed, samples: window * b.Rows}
-		p.stepsBefore, p.updatesBefore = t.counts()
-	}
-	place, _, _ := opt.window(compile.Train, p.steps, window)
-	k := programKey{mode: compile.Train, rows: b.Rows, dataset: streamed, window: place}
-	if b.Rows < opt.Batch {
-		if err := t.ensureProgram(ctx, k); errors.Is(err, frontend.ErrRows) {
-			return nil, fmt.Errorf("batch of %d rows: %w: %w", b.Rows, ErrOption, err)
-		} else if err != nil {
-			return nil, fmt.Errorf("batch of %d rows: %w", b.Rows, err)
-		}
-	}
-	program, err := t.programs.find(k)
-	p.source.full = program
-	return program, err
+	return objective, nil
 }
 
 // checkWindow returns ErrBusy if a window of Trainer.Step is open, which what would break.
 func (t *Trainer) checkWindow(what string) error {
-	if p := &t.own.pass; p.steps > 0 {
+	for i := range t.own.passes {
+		p := &t.own.passes[i]
+		if p.steps == 0 {
+			continue
+		}
 		return fmt.Errorf("a window of Options.Accumulate is open, which %s would break: the trainer is %w: "+
 			"call Step %d more times first", what, ErrBusy, p.total-p.steps)
 	}
@@ -155,7 +186,7 @@ func (t *Trainer) checkWindow(what string) error {
 // fill lets the caller fill slot s with b, a batch for program.
 func (p *epochPass) fill(ctx context.Context, s *slot, program *boundProgram, b Batch) error {
 	t := p.t
-	s.program = program
+	s.program, s.uploads, s.first, s.last = program, &program.own, true, true
 	s.batch = dataloader.Batch{Slot: s.index, Step: p.steps, Rows: b.Rows}
 	s.indices = s.indices[:0]
 	for row := range b.Rows {
@@ -177,7 +208,7 @@ func (p *epochPass) fill(ctx context.Context, s *slot, program *boundProgram, b 
 // launch uploads the batch in slot s and enqueues its step.
 func (p *epochPass) launch(s *slot) error {
 	st := &p.t.streams
-	if err := st.enqueueCopies(s.program.prefetch[s.index]); err != nil {
+	if err := st.enqueueCopies(s.uploads.prefetch[s.index]); err != nil {
 		return err
 	}
 	if err := p.writeControls(s); err != nil {
@@ -191,9 +222,10 @@ func (p *epochPass) launch(s *slot) error {
 
 // Fields are the fields of a batch, for Batch.Fill to write. A field has its storage type, which is
 // that of Options.Fields, and rows of its elements one after another. Fill must ask for every field
-// that training reads, and must write all of it: what was there before is left of other batches. If
-// the batch has no such field, or it has another type, the method returns nil, and Step returns an
-// error that says so and wraps ErrData. The memory must not be used after Fill has returned.
+// that the objective reads, and must write all of it: what was there before is left of other
+// batches. It may also write the fields that only other objectives read. If the batch has no such
+// field, or it has another type, the method returns nil, and Step returns an error that says so and
+// wraps ErrData. The memory must not be used after Fill has returned.
 type Fields struct{ fill *fieldFill }
 
 // Rows returns the number of rows, which is Batch.Rows.
@@ -251,7 +283,7 @@ func (f *fieldFill) run(u *usage, s *slot, b Batch) error {
 	u.filling.Store(true)
 	defer u.filling.Store(false)
 	err := f.call(b.Fill)
-	for _, v := range s.program.inputs {
+	for _, v := range s.program.reads {
 		if err == nil && !slices.Contains(f.asked, v.Name) {
 			f.errs = append(f.errs, fmt.Errorf("fill: field %q %v is not written: %w", v.Name, v.Spec, ErrData))
 		}

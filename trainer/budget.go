@@ -89,35 +89,51 @@ func (b *searchBudget) affords(o *Options) bool {
 
 // leastBytes returns a number of bytes that every plan of the model with options o needs, whatever
 // its batch: the trained parameters of p, what the optimizer keeps for them, and gradients that are
-// kept. It is arithmetic: nothing is compiled. An offloaded parameter is copied as a whole before it
-// is read.
+// kept. It is arithmetic: nothing is compiled. An offloaded parameter is copied as a whole before
+// it is read.
 func (p *planned) leastBytes(o *Options) (bytes int64) {
-	opt, offload := o.optimizer(), compile.Offload(o.Offload)
-	update := o.update(compile.Alone, false)
+	offload := compile.Offload(o.Offload)
+	k := programKey{mode: compile.Train, stage: len(p.opt.Unfreeze)}
 	if o.Accumulate > 1 {
-		update.Window = compile.Last
+		k.window = compile.Last
 	}
-	var copied int64 // the largest copy of an offloaded parameter
-	for _, name := range p.training().Trained {
-		spec := p.parameter(name).Spec
-		if n := arena.Round(spec.Bytes()); offload.Offloads(name, spec) {
-			copied = max(copied, n)
+	// Gradients that objectives share are live at once only within one of them.
+	var copied, shared int64 // the largest copy of an offloaded parameter, and the most gradients of an objective
+	counted, averaged := make(map[string]bool), make(map[string]bool)
+	for i, prog := range p.trainings() {
+		k.objective = i
+		update, gradients := p.update(o, k, false), int64(0)
+		for _, name := range prog.Trained {
+			spec := p.parameter(name).Spec
+			n := arena.Round(spec.Bytes())
+			switch {
+			case offload.Offloads(name, spec):
+				copied = max(copied, n)
+			case !counted[name]:
+				bytes += n
+			}
+			counted[name] = true
+			if update.KeepsGradients() {
+				gradients += n
+			}
+			if !o.Offload.State {
+				if o.Average.On() && !averaged[name] {
+					bytes += n
+				}
+				averaged[name] = true
+				for _, s := range update.RuleFor(name, spec).States(spec) {
+					bytes += arena.Round(s.Bytes())
+				}
+			}
+		}
+		if update.Shares {
+			shared = max(shared, gradients)
 		} else {
-			bytes += n
-		}
-		if update.KeepsGradients() {
-			bytes += arena.Round(spec.Bytes())
-		}
-		if !o.Offload.State {
-			if o.Average.On() {
-				bytes += arena.Round(spec.Bytes())
-			}
-			for _, s := range opt.States(spec) {
-				bytes += arena.Round(s.Bytes())
-			}
+			bytes += gradients
 		}
 	}
-	return bytes + copied
+	// The copy is in scratch, and so are shared gradients, but at other times.
+	return bytes + max(copied, shared)
 }
 
 // without returns some without the combinations that cannot fit in limit bytes.

@@ -29,7 +29,7 @@ type programCache struct {
 // cacheKey identifies a program, apart from the options and the homes that it is compiled for.
 type cacheKey struct {
 	programKey
-	first  bool        // of its plan
+	first  bool        // of its objective in its plan
 	budget int64       // of recomputation
 	room   int         // rows of the largest batch of the plan, if those are more
 	like   *ir.Program // of the full batch; plans that share it have the same pointer
@@ -52,6 +52,7 @@ type compilation struct {
 	after   [len(modelRegions)]int // initCounts after it
 	placed  []ir.Part              // homes that it asked for
 	metrics *metricSet             // of the plan that it was compiled for
+	info    *modelInfo             // of the model; nil after an error
 }
 
 // relevantTo returns o without the fields that do not affect the compilation of program k. Fields
@@ -60,20 +61,24 @@ func (o Options) relevantTo(k programKey) Options {
 	o.Batch, o.EvalBatch, o.Accumulate = 0, 0, 0 // k has its rows and its window
 	o.Memory, o.Recompute.Auto = 0, false        // they determine the budget
 	o.Average = optim.Average{}                  // k says whether it is one of the averages
+	o.Objectives = slices.Clone(o.Objectives)
+	for i := range o.Objectives {
+		o.Objectives[i].Schedule, o.Objectives[i].Every = nil, 0
+	}
 	o.Schedule, o.Sequential, o.Tail, o.Workers, o.Progress = nil, false, 0, 0, nil
 	switch {
 	case k.mode != compile.Train:
-		o.Optimizer, o.Guard, o.Recompute = nil, 0, Recompute{}
+		o.Optimizer, o.Guard, o.Recompute, o.Objectives, o.Unfreeze = nil, 0, Recompute{}, nil, nil
 		o.GradientNorm, o.TrainMetrics = false, false
 	case !k.window.Updates():
-		o.Optimizer, o.Guard, o.GradientNorm = nil, 0, false
+		o.Optimizer, o.Guard, o.Objectives, o.GradientNorm = nil, 0, nil, false
 	}
 	return o
 }
 
 // entry returns the entry for program k of plan p.
 func (c *programCache) entry(p *planned, k programKey, like *ir.Program) *cacheEntry {
-	key := cacheKey{programKey: k, first: len(p.order) == 0, like: like}
+	key := cacheKey{programKey: k, first: p.isFirst(k), like: like}
 	if room := p.opt.room(); room > k.rows {
 		key.room = room
 	}
@@ -114,6 +119,7 @@ func (c *programCache) compile(ctx context.Context, p *planned, k programKey, li
 	if ctx.Err() != nil || errors.Is(done.err, ir.ErrHome) { // such an error holds for this plan only
 		return done.program, done.err
 	}
+	done.info = p.info
 	done.placed, done.after = slices.Clone(p.homes.Asked()[asked:]), initCounts(&p.homes)
 	done.metrics = p.metrics
 	e.known = append(e.known, done)
@@ -149,6 +155,9 @@ func (p *planned) tryReuse(known *compilation) bool {
 	}
 	if p.metrics == nil {
 		p.metrics = known.metrics
+	}
+	if p.info == nil && known.info != nil {
+		p.setInfo(known.info)
 	}
 	// compileNow would have recorded an initial value for each new home. Only the names are needed,
 	// by checkNames.

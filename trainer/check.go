@@ -73,7 +73,8 @@ func (o *Options) check(needDevice bool) error {
 	if o.Debug && o.Device != nil && !o.Device.Unified() {
 		bad.addf("debug: only unified memory can be checked, and %s has its own: leave it out", o.Device.Name())
 	}
-	errs := append(bad.errs, o.checkData(), optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate(), o.Average.Validate())
+	errs := append(bad.errs, o.checkData(), optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate(),
+		o.Average.Validate(), o.checkObjectives(), o.checkGroups())
 	return errors.Join(errs...)
 }
 
@@ -109,7 +110,7 @@ func (p *planned) checkNames() error {
 	bad := &mistakes{class: ErrOption}
 	// A name may be that of a parameter, or of a layer or scope, which has several.
 	for _, name := range p.opt.Frozen {
-		if !p.initial.has(func(param string) bool { return ir.Selects([]string{name}, param) }) {
+		if !p.initial.has(func(param string) bool { return matches(name, param) }) && !p.hasParam(name) {
 			bad.addf("frozen %q: the model has no such parameter, layer or scope", name)
 		}
 	}
@@ -123,7 +124,9 @@ func (p *planned) checkNames() error {
 	// Every layer has a value, but not every one has a parameter.
 	layers := func(option string, names []string) {
 		for _, name := range names {
-			if !slices.ContainsFunc(p.training().Values, func(v ir.Value) bool { return ir.Selects([]string{name}, v.Owner) }) {
+			if !slices.ContainsFunc(p.trainings(), func(prog *ir.Program) bool {
+				return slices.ContainsFunc(prog.Values, func(v ir.Value) bool { return ir.Selects([]string{name}, v.Owner) })
+			}) {
 				bad.addf("%s %q: no layer has this name, the plan lists them", option, name)
 			}
 		}

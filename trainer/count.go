@@ -6,19 +6,14 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 )
 
-// add adds the numbers of the step in slot s to the sums, and sets last to them.
-func (p *epochPass) add(s *slot, loss float64, skipped bool) {
-	rows := s.batch.Rows
-	last := Step{Epoch: p.epoch, Step: p.steps + 1, Steps: p.total, Samples: rows,
-		Loss: loss, Weight: float64(rows), Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.program.sampleBytes}
-	if s.program.hasWeight { // loss is a sum over the rows
-		last.Weight = s.number(s.program.weight)
-		last.Loss = loss / last.Weight
-		p.loss += loss
-	} else {
-		p.loss += loss * float64(rows)
+// add adds the numbers of the step in slot s to the sums of the pass, and sets last to them.
+func (p *epochPass) add(s *slot, skipped bool) {
+	last := Step{Objective: p.t.plan.nameOfStep(s), Epoch: p.epoch, Step: s.batch.Step + 1, Steps: p.total,
+		Samples: s.batch.Rows, Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.uploads.sampleBytes}
+	last.Loss, last.Weight = p.objectives[s.objective].add(s, s.program.lossResult)
+	for i, o := range s.program.others {
+		p.objectives[i+1].add(s, o)
 	}
-	p.weight += last.Weight
 	if s.program.hasAccuracy {
 		correct := s.number(s.program.correct)
 		p.correct += correct
@@ -29,25 +24,57 @@ func (p *epochPass) add(s *slot, loss float64, skipped bool) {
 	}
 	p.addMetrics(s)
 	if p.mode == compile.Train {
-		last.Number = p.stepsBefore + int64(s.batch.Step) + 1
+		last.Number = p.number(s.objective, s.batch.Step)
 		last.Rate = s.rate
 		last.Skipped, last.Updated = skipped, s.program.updates && !skipped
 	}
-	p.samples += rows
-	p.steps++
+	p.pending = s.objective + 1
+	if s.last {
+		p.samples += s.batch.Rows
+		p.steps++
+		p.pending = 0
+	}
 	p.last = last
 }
 
-// countStep counts a step that succeeded, or whose update was skipped: because gradients
-// overflowed, or because it had no weight.
+// add adds the loss that the step in slot s has left at l. It returns the mean over the batch, and
+// the sum of the weights.
+func (sum *objectiveSums) add(s *slot, l lossResult) (loss, weight float64) {
+	loss, weight = s.number(l.loss), float64(s.batch.Rows)
+	if l.hasWeight { // loss is a sum over the rows
+		weight = s.number(l.weight)
+		sum.loss += loss
+		loss /= weight
+	} else {
+		sum.loss += loss * weight
+	}
+	sum.weight += weight
+	sum.steps++
+	return loss, weight
+}
+
+// losses returns the numbers of all objectives so far.
+func (p *epochPass) losses() []ObjectiveResult {
+	all := make([]ObjectiveResult, len(p.objectives))
+	for i, sum := range p.objectives {
+		all[i] = ObjectiveResult{Name: p.t.plan.info.objectives[i].name, Loss: math.NaN(), Steps: sum.steps, Skipped: int(sum.skipped)}
+		if sum.steps > 0 {
+			all[i].Loss = sum.loss / sum.weight
+		}
+	}
+	return all
+}
+
+// countStep counts a step that succeeded, or whose update was skipped: because gradients overflowed,
+// or because it had no weight.
 func (t *Trainer) countStep(s *slot, overflowed, weightless bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.uploaded.Add(s.program.sampleBytes)
+	t.uploaded.Add(s.uploads.sampleBytes)
 	if s.program.mode == compile.Train {
 		t.counters.steps++
 		if s.program.updates && !overflowed && !weightless {
-			t.counters.updates++
+			t.counters.updates[s.objective]++
 		}
 		if s.program.updates && !weightless && t.plan.opt.scaled() {
 			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, overflowed)
@@ -61,16 +88,20 @@ func (p *epochPass) accuracy() float64 {
 	if !p.source.full.hasAccuracy {
 		return math.NaN()
 	}
-	return p.correct / p.weight
+	return p.correct / p.objectives[0].weight
 }
 
 // result returns the numbers of the pass so far.
 func (p *epochPass) result() Result {
 	r := Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: p.loader.Dropped(), Epoch: p.epoch}
 	r.Metrics = p.metricResults()
-	if p.samples > 0 {
-		r.Loss, r.Accuracy = p.loss/p.weight, p.accuracy()
-		r.Weight, r.Samples, r.Steps, r.Skipped, r.Uploaded = p.weight, p.samples, p.steps, int(p.skipped), p.uploaded
+	r.Losses = p.losses()
+	if p.objectives != nil && p.objectives[0].steps > 0 {
+		r.Loss, r.Accuracy, r.Weight = r.Losses[0].Loss, p.accuracy(), p.objectives[0].weight
 	}
+	for _, o := range r.Losses {
+		r.Skipped += o.Skipped
+	}
+	r.Samples, r.Steps, r.Uploaded = p.samples, p.steps, p.uploaded
 	return r
 }

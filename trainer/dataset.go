@@ -21,8 +21,8 @@ type batchSource struct {
 	read    dataloader.Dataset // what the loader reads: the samples, or the indices of resident ones
 	samples int                // of read
 	fields  []dataloader.Field // of read
-	full    *boundProgram      // the program of a full batch
-	tail    programKey         // of the last, short batch; zero if there is none
+	full    *boundProgram      // the program of a full batch, of the first objective
+	tail    programKey         // of the last, short batch and the first objective; zero if there is none
 }
 
 // openSource checks a dataset against the plan, uploads it if it is resident, and compiles the
@@ -72,8 +72,9 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, averaged bo
 	}
 	steps := s.samples/opt.rows(mode) + 1
 	window, _, _ := opt.window(mode, steps-1, steps)
-	s.tail = programKey{mode: mode, rows: tail, dataset: s.dataset, window: window, averaged: averaged}
-	err = t.ensureProgram(ctx, s.tail)
+	s.tail = t.plan.key(mode, tail, s.dataset, window, 0)
+	s.tail.averaged = averaged
+	err = t.ensurePrograms(ctx, s.tail)
 	if errors.Is(err, frontend.ErrRows) {
 		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
 			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
@@ -86,9 +87,9 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, averaged bo
 }
 
 // fullKey returns the key of the program for full batches of a dataset; in training, of the one
-// that updates.
+// that updates, and of the first objective.
 func (p *planned) fullKey(mode compile.Mode, dataset int) programKey {
-	return programKey{mode: mode, rows: p.opt.rows(mode), dataset: dataset, window: p.opt.windows(mode)[0]}
+	return p.key(mode, p.opt.rows(mode), dataset, p.opt.windows(mode)[0], 0)
 }
 
 // checkFields returns an error for each field of a dataset that the plan has no place for or
@@ -127,8 +128,13 @@ func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloade
 		}
 	}
 	// A program of prediction reads no labels: what it does not read need not be in the data.
-	for _, v := range full.Values {
-		if v.Home && v.Ref.Region == ir.Slot && v.Name != ir.ControlsName &&
+	var values []ir.Value
+	for k := p.fullKey(mode, dataset); k.objective < p.objectives(mode); k.objective++ {
+		values = append(values, slotValues(p.programs[k])...)
+	}
+	for i, v := range values {
+		again := slices.ContainsFunc(values[:i], func(o ir.Value) bool { return o.Name == v.Name })
+		if !again && !ir.IsControls(v.Name) &&
 			!slices.ContainsFunc(fields, func(f dataloader.Field) bool { return f.Name == v.Name }) {
 			errs = append(errs, fmt.Errorf("the data have no field %q %v: %w", v.Name, v.Spec, ErrData))
 		}

@@ -94,7 +94,7 @@ func (p *epochPass) replayWindow(s *slot) (step int, err error) {
 		window, _, _ := t.plan.opt.window(p.mode, step, p.total)
 		s.batch = dataloader.Batch{Slot: s.index, Step: step, Rows: len(indices[step-first]), Indices: indices[step-first]}
 		s.indices = append(s.indices[:0], s.batch.Indices...)
-		if s.program, err = t.programs.find(p.key(s.batch.Rows, window)); err != nil {
+		if s.program, err = t.programs.find(p.key(s.batch.Rows, window, s.objective)); err != nil {
 			return last, nil
 		}
 		if err := p.refill(s); err != nil {
@@ -128,7 +128,7 @@ func (p *epochPass) refill(s *slot) error {
 		return err
 	}
 	st, i := &t.streams, s.index
-	return errors.Join(st.enqueueCopies(s.program.prefetch[i]), st.enqueueCopies(s.program.atLaunch[i]), st.upload.Sync())
+	return errors.Join(st.enqueueCopies(s.program.own.prefetch[i]), st.enqueueCopies(s.program.own.atLaunch[i]), st.upload.Sync())
 }
 
 // fetch calls the dataset's Fetch. A panic in it is an error.

@@ -30,7 +30,7 @@ type fieldValues struct {
 func fieldValuesOf(p *ir.Program, dataset int) fieldValues {
 	fs := fieldValues{of: make(map[kernels.Value]*storedField)}
 	for i, v := range p.Values {
-		isField := v.Ref.Region == ir.Slot && v.Name != ir.ControlsName && v.Name != ir.IndexField
+		isField := v.Ref.Region == ir.Slot && !ir.IsControls(v.Name) && v.Name != ir.IndexField
 		if !v.Home || !isField && v.Ref.Region != ir.Resident {
 			continue
 		}

@@ -56,7 +56,10 @@ func (p *planned) checkIdentity(ctx context.Context, g *gorgonia.ExprGraph, rows
 	}
 	doubts, err := identity.Watch(g, func(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 		m, err := callModel(ctx, p.model, g, rows)
-		read := append(gorgonia.Nodes{m.Loss, m.Weight, m.Output, m.Correct}, m.Outputs...)
+		read := append(gorgonia.Nodes{m.Output, m.Correct}, m.Outputs...)
+		for _, o := range objectivesOf(m) {
+			read = append(read, o.Loss, o.Weight)
+		}
 		for _, metric := range m.Metrics {
 			read = append(read, metric.Sum)
 		}

@@ -201,23 +201,24 @@ func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) erro
 	return nil
 }
 
-// time returns the time of an update of a full window, by the cost model. Choices with other
-// batches are compared by it, since all have as many samples in an update: 4 steps of 16 against
-// one of 64.
+// time returns the time of an update of all objectives, each by a full window, by the cost model.
+// Choices with other batches are compared by it, since all have as many samples in an update: 4
+// steps of 16 against one of 64.
 func (p *planned) time() int64 {
 	var n int64
 	steps := max(1, p.opt.Accumulate)
 	for step := range steps {
-		w, _, _ := p.opt.window(compile.Train, step, steps)
-		for _, k := range p.order {
-			if k.mode == compile.Train && k.window == w && k.rows == p.opt.Batch {
-				n += p.programs[k].Work().Time
-				break
-			}
+		k := p.order[0]
+		k.stage = len(p.opt.Unfreeze)
+		k.window, _, _ = p.opt.window(compile.Train, step, steps)
+		for k.objective = range p.objectives(compile.Train) {
+			n += p.programs[k].Work().Time / int64(p.every(k.objective))
 		}
 	}
-	if averages := p.programs[averagesKey]; averages != nil {
-		n += averages.Work().Time
+	for i := range p.objectives(compile.Train) {
+		if averages := p.programs[averagesKey(i)]; averages != nil {
+			n += averages.Work().Time / int64(p.every(i))
+		}
 	}
 	return n
 }

@@ -11,11 +11,14 @@ import (
 // Result holds the measurements of one pass. If the pass also returns an error, they cover the
 // steps that were finished before it.
 type Result struct {
-	Loss     float64 // mean over the samples, weighted by Model.Weight if the model has one; NaN if all weights are 0
-	Accuracy float64 // share of correct outputs, weighted in the same way; NaN if the model has no Correct
-	Weight   float64 // sum of the weights of Model.Weight; Samples if the model has none
+	// Loss is the mean over the samples, weighted by Model.Weight if the model has one; NaN if all
+	// weights are 0. With several objectives it is the loss of the first one.
+	Loss     float64
+	Losses   []ObjectiveResult // of all objectives, in the model's order
+	Accuracy float64           // share of correct outputs, weighted in the same way; NaN if the model has no Correct
+	Weight   float64           // sum of the weights of Model.Weight, or of the first objective; Samples if the model has none
 	Samples  int
-	Steps    int
+	Steps    int   // batches; each has a step for every objective, but see Objective.Every
 	Skipped  int   // updates skipped because gradients overflowed (Options.LossScale) or all weights were 0
 	Dropped  int   // samples that Options.Tail left out
 	Epoch    int   // number of the epoch, counted by Fit and Steps from 0; 0 in Evaluate
@@ -25,8 +28,9 @@ type Result struct {
 	Metrics []MetricResult
 }
 
-// Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the
-// epoch, which counts up from 0, epochs of Steps included. After an error or a cancelled ctx,
+// Fit trains one epoch. Each batch is uploaded once, and each objective of the model has a step on
+// it, in the model's order. The order of samples is a function of Options.Seed and the number of
+// the epoch, which counts up from 0, epochs of Steps included. After an error or a cancelled ctx,
 // parameters are as the last finished step left them (but see GuardEach), and the next Fit has the
 // next number. If all parameters are frozen, Fit changes no parameter; it only updates running
 // statistics of batch normalizations that Options.Frozen does not name. While another pass of Fit,

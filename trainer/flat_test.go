@@ -80,6 +80,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 		samples  int
 		resident bool
 		images   bool
+		model    trainer.ModelFunc
 		opt      trainer.Options
 	}{
 		{name: "streaming", samples: 8 * 12},
@@ -90,6 +91,9 @@ func TestStepsAllocateNothing(t *testing.T) {
 		{name: "scaled loss", samples: 8 * 12, opt: trainer.Options{LossScale: optim.Scaling{Mode: optim.ScaleAlways}}},
 		{name: "averages", samples: 8 * 12, opt: trainer.Options{Average: optim.Average{Uniform: true, Every: 2}}},
 		{name: "kept gradients", samples: 8 * 12, opt: trainer.Options{Keep: []string{"*/grad", "*/gradnorm"}}},
+		{name: "objectives", samples: 8*12 + 3, model: rivals, opt: trainer.Options{
+			Objectives: []trainer.Objective{{Name: "b", Optimizer: optim.Lion{}, Every: 2, Schedule: optim.Cosine{Steps: 100}}}}},
+		{name: "groups", samples: 8 * 12, opt: trainer.Options{Groups: byGroups}},
 		{name: "images", samples: 8*6 + 3, images: true},
 		{name: "GuardEach, four workers", samples: 8 * 12, opt: trainer.Options{Guard: trainer.GuardEach, Workers: 4}},
 	} {
@@ -99,6 +103,9 @@ func TestStepsAllocateNothing(t *testing.T) {
 					t.Skip("needs a device that makes no heap objects of its own")
 				}
 				ds, model := samples(t, c.samples, 4, 3), trainer.ModelFunc(small)
+				if c.model != nil {
+					model = c.model
+				}
 				if c.images {
 					ds, model = samples(t, c.samples, 2*8*8, 3), everyLayer
 				}

@@ -38,13 +38,13 @@ func (v *initialValues) has(ok func(name string) bool) bool {
 	})
 }
 
-// record appends the initial values of parts that prog, a program of model m, added to homes. Only
-// the first program of a plan, which is the one that trains, may add trained parameters.
-func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *Options, first bool) error {
+// record appends the initial values of parts that prog, a program of model m, added to homes. A
+// parameter for which may is false must have been added before: only programs that train may add
+// trained parameters.
+func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, seed uint64, may func(name string) bool) error {
 	// The values themselves are not computed here: a plan that is only inspected never needs them,
 	// and fill writes them straight to the device's memory.
 	inits, nodes := initializers(m)
-	frozen := opt.frozen(m)
 	type home struct {
 		region arena.Region
 		name   string
@@ -60,14 +60,14 @@ func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *
 	// stays: a later program finds the same homes.
 	for _, r := range modelRegions {
 		for _, part := range homes.Parts(r)[len(v[r]):] {
-			x := initialValue{name: part.Name, constant: constants[home{r, part.Name}], seed: opt.Seed}
+			x := initialValue{name: part.Name, constant: constants[home{r, part.Name}], seed: seed}
 			if n := nodes[part.Name]; n != nil && x.constant == nil {
 				x.node, x.init = n, inits[part.Name]
 				if x.init == nil && n.Value() == nil {
 					errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w",
 						part.Name, ErrModel))
 				}
-				if !first && r != ir.Statistics && part.Spec.Type.Float() && !frozen(part.Name) {
+				if r != ir.Statistics && part.Spec.Type.Float() && !may(part.Name) {
 					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: "+
 						"the model must have the same parameters each time, "+
 						"and what the loss does not need must be frozen: %w", part.Name, ErrModel))
@@ -86,7 +86,7 @@ func initializers(m Model) (inits map[string]layers.Init, nodes map[string]*gorg
 	for _, p := range slices.Concat(m.Params, m.Statistics) {
 		inits[p.Node.Name()], nodes[p.Node.Name()] = p.Init, p.Node
 	}
-	root := m.Loss
+	root := objectivesOf(m)[0].Loss
 	if root == nil { // the model of a predictor
 		root = m.Output
 	}
@@ -117,19 +117,30 @@ func (x *initialValue) fill(dst []byte, spec kernels.Spec) error {
 	return nil
 }
 
-// writeInitialValues writes parameters, constants and running statistics, and clears what starts at
-// zero.
-func (m *memory) writeInitialValues(compute arena.Stream) error {
-	// An optimizer's state starts at zero. The status word means by it that nothing is wrong.
-	for _, r := range []arena.Region{ir.Gradients, ir.State, ir.Guard} {
-		if err := m.clear(r, compute); err != nil {
-			return err
-		}
+// clearState sets the state of optimizers to zero, with which it starts.
+func (m *memory) clearState(compute arena.Stream) error {
+	if err := m.clear(ir.State, compute); err != nil {
+		return err
 	}
 	for _, home := range m.plan.homes.Parts(ir.HostState) {
 		if err := m.write(home, func(dst []byte) error { clear(dst); return nil }); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// writeInitialValues writes parameters, constants and running statistics, and clears what starts at
+// zero.
+func (m *memory) writeInitialValues(compute arena.Stream) error {
+	// The status word means by zero that nothing is wrong.
+	for _, r := range []arena.Region{ir.Gradients, ir.Guard} {
+		if err := m.clear(r, compute); err != nil {
+			return err
+		}
+	}
+	if err := m.clearState(compute); err != nil {
+		return err
 	}
 	for _, r := range modelRegions {
 		for i, home := range m.plan.homes.Parts(r) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -12,7 +13,9 @@ import (
 // memory is the memory of a plan: the arena, and pinned host memory on a device with memory of its
 // own.
 //
-//	pinned: | slot 0 | slot 1 | outcome 0 | outcome 1 | offloaded parameters | offloaded state |
+//	pinned: | slot 0 | slot 1 | outcomes of slot 0 | outcomes of slot 1 | offloaded parameters | offloaded state |
+//
+// A slot has an outcome for each objective.
 type memory struct {
 	plan    *planned
 	device  kernels.Device
@@ -70,9 +73,9 @@ func (m *memory) span(ref arena.Ref) arena.Span {
 	return arena.Span{Memory: m.arena.Memory(), Offset: m.arena.Base(ref.Region) + ref.Offset, Size: ref.Size}
 }
 
-// hostSpan returns the host's place of a part of slot i or of its outcome, given as a reference to
-// the arena: the device's place itself on unified devices, else the pinned copy.
-func (m *memory) hostSpan(ref arena.Ref, i int) arena.Span {
+// hostSpan returns the host's place of a part of slot i, or of its outcome of an objective, given
+// as a reference to the arena: the device's place itself on unified devices, else the pinned copy.
+func (m *memory) hostSpan(ref arena.Ref, i, objective int) arena.Span {
 	if m.unified {
 		return m.span(ref)
 	}
@@ -82,7 +85,8 @@ func (m *memory) hostSpan(ref arena.Ref, i int) arena.Span {
 	slotBytes, outcome := m.plan.homes.Bytes(ir.Slot), m.plan.outcome(i)
 	off := int64(i)*slotBytes + ref.Offset
 	if ref.Region == outcome.Region {
-		off = 2*slotBytes + int64(i)*outcome.Size + ref.Offset - outcome.Offset
+		nth := i*m.plan.objectives(compile.Train) + objective
+		off = 2*slotBytes + int64(nth)*outcome.Size + ref.Offset - outcome.Offset
 	}
 	return arena.Span{Memory: m.pinned, Offset: off, Size: ref.Size}
 }
@@ -90,7 +94,7 @@ func (m *memory) hostSpan(ref arena.Ref, i int) arena.Span {
 // offloadedSpan returns the place of a program's reference to offloaded memory. ok is false for a
 // reference to the arena.
 func (m *memory) offloadedSpan(ref arena.Ref) (s arena.Span, ok bool) {
-	start := 2 * (m.plan.homes.Bytes(ir.Slot) + m.plan.outcome(0).Size)
+	start := 2*m.plan.homes.Bytes(ir.Slot) + m.plan.outcomesBytes()
 	for _, r := range ir.Offloaded {
 		if r == ref.Region {
 			return arena.Span{Memory: m.pinned, Offset: start + ref.Offset, Size: ref.Size}, true
@@ -120,7 +124,7 @@ func (m *memory) copies(refs []arena.Ref, i int) []kernels.Copy {
 	all := make([]kernels.Copy, len(refs))
 	for k, r := range refs {
 		at := m.ref(r, i)
-		all[k] = kernels.Copy{Dst: m.span(at), Src: m.hostSpan(at, i)}
+		all[k] = kernels.Copy{Dst: m.span(at), Src: m.hostSpan(at, i, 0)}
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -38,15 +40,15 @@ type mix struct {
 // String describes the mix, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, loop %v, batch %d/%d, accumulate %d, %T, clip %v, norm %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, average %+v, tail %d, memory %d",
-		m.net, m.data.Len(), m.resident, m.loop, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.GradientNorm, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Average, o.Tail, o.Memory)
+	return fmt.Sprintf("%s, %d samples, resident %v, loop %v, batch %d/%d, accumulate %d, %T, clip %v, norm %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, average %+v, tail %d, memory %d, objectives %+v, groups %+v",
+		m.net, m.data.Len(), m.resident, m.loop, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.GradientNorm, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Average, o.Tail, o.Memory, o.Objectives, o.Groups)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
 func mixNets() (names []string, models map[string]trainer.ModelFunc, normalized map[string]bool) {
 	models = map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped, "normed": normed, "perceptron": classifier(4, 16, 3),
-		"weighted": weighedByData, "composed": composed, "measured": measured}
-	names = []string{"every layer", "dropped", "normed", "perceptron", "weighted", "composed", "measured"}
+		"weighted": weighedByData, "composed": composed, "measured": measured, "rivals": rivals}
+	names = []string{"every layer", "dropped", "normed", "perceptron", "weighted", "composed", "measured", "rivals"}
 	for _, n := range nets.Small() {
 		if testing.Short() && (n.Name == "vgg" || n.Name == "rnn") { // the slowest
 			continue
@@ -54,12 +56,12 @@ func mixNets() (names []string, models map[string]trainer.ModelFunc, normalized 
 		models[n.Name] = n.Model
 		names = append(names, n.Name)
 	}
-	return names, models, map[string]bool{"every layer": true, "normed": true, "composed": true, "resnet": true}
+	return names, models, map[string]bool{"every layer": true, "normed": true, "composed": true, "resnet": true, "rivals": true}
 }
 
-// randomMix draws all but the device and what is recomputed.
-func randomMix(t *testing.T, r *rand.Rand) mix {
-	names, models, normalized := mixNets()
+// randomMix draws a net of those that are named, and all but the device and what is recomputed.
+func randomMix(t *testing.T, r *rand.Rand, names []string) mix {
+	_, models, normalized := mixNets()
 	m := mix{net: names[r.IntN(len(names))], steps: 4 + r.IntN(4), resident: r.IntN(2) == 0}
 	m.model = models[m.net]
 	m.opt = trainer.Options{Batch: 2 + r.IntN(6), EvalBatch: r.IntN(10), Accumulate: r.IntN(6), Seed: r.Uint64(),
@@ -70,6 +72,9 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		TrainMetrics: r.IntN(2) == 0, LossScale: optim.Scaling{Mode: optim.ScalingMode(r.IntN(3))}, Precision: []arena.DType{0, arena.Float32, arena.BFloat16, arena.Float16}[r.IntN(4)]}
 	if r.IntN(2) == 0 {
 		m.opt.Average = averages[r.IntN(len(averages))]
+	}
+	if m.net == "rivals" {
+		m.opt.Objectives = randomObjectives(r)
 	}
 	tail := r.IntN(m.opt.Batch)
 	if tail == 1 && normalized[m.net] && m.opt.Tail == dataloader.KeepTail {
@@ -85,6 +90,9 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		for _, i := range r.Perm(len(model.Params))[:r.IntN(len(model.Params))] {
 			m.opt.Frozen = append(m.opt.Frozen, model.Params[i].Node.Name())
 		}
+	}
+	if r.IntN(3) == 0 {
+		m.opt.Groups = randomGroups(r, model.Params)
 	}
 	if m.opt.Precision.Half() && r.IntN(2) == 0 {
 		m.opt.KeepFloat32 = []string{layerOf(model.Params[r.IntN(len(model.Params))].Node.Name())}
@@ -104,6 +112,52 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		m.opt.Fields = m.data.(interface{ Fields() []dataloader.Field }).Fields()
 	}
 	return m
+}
+
+// rivals are two classifiers over a trunk that both train, with dropout and batch normalization. The second has weights.
+func rivals(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return twoHeads(g, batch, 0.2) }
+
+// undropped is rivals without dropout.
+func undropped(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return twoHeads(g, batch, 0) }
+
+// twoHeads is rivals with a rate of dropout.
+func twoHeads(g *gorgonia.ExprGraph, batch int, rate float64) (trainer.Model, error) {
+	net := layers.New(g)
+	x := net.Input("x", batch, 4)
+	trunk := net.Dropout(net.BatchNorm(net.Dense(x, "trunk", 12, nil), "norm", layers.Tanh), "drop", rate)
+	y, first, second := net.Labels("y", batch), net.Dense(trunk, "a/out", 3, nil), net.Dense(net.Dense(trunk, "b/hidden", 300, layers.ReLU), "b/out", 3, nil)
+	weight := net.Max(layers.ReLU(net, x, "positive"), "weight", layers.Reduce{Axes: []int{1}})
+	return trainer.Model{
+		Inputs: net.Inputs(), Output: first, Correct: net.Correct(first, y, "correct"), Params: net.Params(), Statistics: net.Statistics(),
+		Objectives: []layers.Objective{
+			{Name: "a", Loss: net.Mean(net.CrossEntropy(first, y, "a/rows"), "a/loss", layers.Reduce{}), Params: []string{"trunk", "norm/*", "a/"}},
+			{Name: "b", Loss: net.CrossEntropy(second, y, "b/loss"), Weight: weight, Params: []string{"trunk", "b/"}},
+		},
+	}, net.Err()
+}
+
+// randomObjectives draws options for the objectives of rivals.
+func randomObjectives(r *rand.Rand) (all []trainer.Objective) {
+	draw := func() optim.Optimizer { return optimizers()[r.IntN(len(optimizers()))].Optimizer }
+	if r.IntN(2) == 0 {
+		all = append(all, trainer.Objective{Name: "a", Optimizer: draw(), Schedule: optim.Step{Every: 2, Factor: 0.5}})
+	}
+	if r.IntN(2) == 0 {
+		all = append(all, trainer.Objective{Name: "b", Optimizer: draw(), Clip: optim.Clip{Norm: 0.5}, Every: r.IntN(4)})
+	}
+	return all
+}
+
+// randomGroups draws groups of parameters.
+func randomGroups(r *rand.Rand, params []layers.Param) (groups []trainer.Group) {
+	name := func() string { return params[r.IntN(len(params))].Node.Name() }
+	if slices.ContainsFunc(params, func(p layers.Param) bool { return p.Node.Dims() == 1 }) && r.IntN(2) == 0 {
+		groups = append(groups, trainer.Group{Match: trainer.BiasesAndNorms, NoDecay: true, RateFactor: []float64{0, 0.5, 2}[r.IntN(3)]})
+	}
+	for range r.IntN(3) {
+		groups = append(groups, trainer.Group{Match: []string{name(), name()}, Optimizer: optimizers()[r.IntN(len(optimizers()))].Optimizer})
+	}
+	return append(groups, trainer.Group{Match: []string{name()}, RateFactor: 0.25})
 }
 
 // build returns the model in a graph of its own.
@@ -282,24 +336,31 @@ func (m mix) refused(t *testing.T) {
 // Options that are drawn train in exactly the bytes of their plan, which stay the same after every step and make no heap objects; a byte less is refused;
 // and whatever is recomputed or offloaded, and a loop over Steps, changes no bit of what is learned.
 func TestRandomMixesTrainInTheirPlans(t *testing.T) {
-	randomMixes(t, func(name string) bool { return name == "cpu" })
+	names, _, _ := mixNets()
+	randomMixes(t, names, func(name string) bool { return name == "cpu" })
+}
+
+// The same, of models with several objectives.
+func TestObjectivesTrainInTheirPlans(t *testing.T) {
+	randomMixes(t, []string{"rivals"}, func(string) bool { return true })
 }
 
 // The same mixes on the devices that make heap objects of their own, which nobody counts: in parallel with other tests.
 func TestRandomMixesTrainOnOtherDevices(t *testing.T) {
 	parallel(t)
-	randomMixes(t, func(name string) bool { return name != "cpu" })
+	names, _, _ := mixNets()
+	randomMixes(t, names, func(name string) bool { return name != "cpu" })
 }
 
-// randomMixes tries the mixes on the devices for which on holds.
-func randomMixes(t *testing.T, on func(name string) bool) {
+// randomMixes tries mixes of the nets that are named on the devices for which on holds.
+func randomMixes(t *testing.T, names []string, on func(name string) bool) {
 	n := *mixes
 	if testing.Short() {
 		n = min(n, 6)
 	}
 	r := random(t)
 	for i := range n {
-		m := randomMix(t, r)
+		m := randomMix(t, r, names)
 		a, offload := again{r.IntN(2) == 0, r.Float64(), r.Uint64()}, randomOffload(t, r, m)
 		for _, d := range targets {
 			if on(d.name) {

@@ -120,8 +120,7 @@ type modelCheck struct {
 func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	c := &modelCheck{mistakes: mistakes{class: ErrModel}, graph: g}
 	c.list, c.named = make(map[*gorgonia.Node]string), make(map[string]*gorgonia.Node)
-	c.inGraph("Loss", m.Loss)
-	c.inGraph("Weight", m.Weight)
+	c.checkModelObjectives(m, rows)
 	c.inGraph("Output", m.Output)
 	c.inGraph("Correct", m.Correct)
 	c.outputs(m, rows)
@@ -136,23 +135,23 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	}
 	for _, n := range m.Inputs {
 		c.leaf("Inputs", n)
-		if n != nil && (n.Name() == ir.ControlsName || n.Name() == ir.IndexField) {
+		if n != nil && (ir.IsControls(n.Name()) || n.Name() == ir.IndexField) {
 			c.addf("an input may not be called %q: the trainer has a field of that name", n.Name())
 		}
-	}
-	// A sample has as many weights as every other one: short batches have the same kind of program.
-	if n := m.Weight; n != nil && (n.Shape().TotalSize() == 0 || n.Shape().TotalSize()%rows != 0) {
-		c.addf("weight %q is %v: it must have one or more elements a sample", n.Name(), n.Shape())
 	}
 	// Rows of the output are yielded one by one, and elements of Correct are averaged.
 	if n := m.Output; n != nil && n.Shape().TotalSize()%rows != 0 {
 		c.addf("output %q is %v: it must have one row a sample", n.Name(), n.Shape())
 	}
+	var weight *gorgonia.Node
+	if objectives := objectivesOf(m); len(objectives) > 0 {
+		weight = objectives[0].Weight
+	}
 	switch n := m.Correct; {
 	case n == nil:
-	case m.Weight != nil && n.Shape().TotalSize() != m.Weight.Shape().TotalSize():
-		c.addf("correct %q is %v: it must have one element for each weight, %v", n.Name(), n.Shape(), m.Weight.Shape())
-	case m.Weight == nil && n.Shape().TotalSize() != rows:
+	case weight != nil && n.Shape().TotalSize() != weight.Shape().TotalSize():
+		c.addf("correct %q is %v: it must have one element for each weight, %v", n.Name(), n.Shape(), weight.Shape())
+	case weight == nil && n.Shape().TotalSize() != rows:
 		c.addf("correct %q is %v: it must have one element a sample", n.Name(), n.Shape())
 	}
 	return errors.Join(c.errs...)
@@ -177,14 +176,14 @@ func (e *UnlistedError) Unwrap() error { return ErrModel }
 // checkValues returns an *UnlistedError if nodes of g that could be learned are in none of m's lists.
 // Frozen ones need not be listed, nor those that gorgonia.BatchNorm makes: these are learned.
 func checkValues(g *gorgonia.ExprGraph, m Model, rows int, opt *Options) error {
-	listed, frozen := make(map[*gorgonia.Node]bool), opt.frozen(m)
+	listed := make(map[*gorgonia.Node]bool)
 	for _, p := range slices.Concat(m.Params, m.Statistics) {
 		listed[p.Node] = true
 	}
 	e := &UnlistedError{Batch: rows}
 	for _, n := range g.AllNodes() {
 		float := n.IsVar() && n.Value() != nil && (n.Dtype() == tensor.Float32 || n.Dtype() == tensor.Float64)
-		if float && !listed[n] && !slices.Contains(m.Inputs, n) && !frozen(n.Name()) && batchNormInit(g, n) == nil {
+		if float && !listed[n] && !slices.Contains(m.Inputs, n) && !opt.frozen(n.Name()) && batchNormInit(g, n) == nil {
 			e.Nodes = append(e.Nodes, n.Name())
 		}
 	}

@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"slices"
 	"strings"
 
 	"gorgonia.org/gorgonia"
@@ -9,7 +8,6 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
-	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -66,10 +64,21 @@ type Options struct {
 	// is computed only if Clip.Norm is set, which needs it. It keeps all gradients until the end of
 	// the step, also under GuardEach, and reads them once more.
 	GradientNorm bool
-	// Frozen excludes parameters from training, by their names or by those of layers and scopes.
-	// Default: those with Param.Frozen in the model. Frozen batch normalization uses its running
-	// statistics.
+	// Objectives sets optimizer, schedule, clipping and frequency of objectives of the model, by their
+	// names. Default: all have those of Options. See docs/objectives.md.
+	Objectives []Objective
+	// Groups sets rate, optimizer and decay of groups of parameters. Default: none. Each group with a
+	// rate or an optimizer of its own has a controls vector, 256 bytes, in each slot.
+	Groups []Group
+	// Frozen excludes parameters from training, by patterns as those of layers.Objective: names of
+	// parameters, layers or scopes, prefixes that end in "/", or patterns of path.Match. Default:
+	// those with Param.Frozen in the model. Frozen batch normalization uses its running statistics.
 	Frozen []string
+
+	// Unfreeze lists stages: Trainer.Unfreeze lets training change the frozen parameters that the
+	// patterns of the next stage match. Default: none. The plan has the programs of all stages, and
+	// memory for the last. See docs/objectives.md#unfreezing.
+	Unfreeze [][]string
 
 	// Memory limits the bytes of device memory. Default: all that the device has free. New
 	// allocates exactly what the plan needs; if that is more than the limit or than the device has
@@ -149,14 +158,15 @@ type Options struct {
 	Debug bool
 }
 
-// Progress is the state of a pass after one of its steps.
+// Progress is the state of a pass after one of its steps. A batch has a step for each objective.
 type Progress struct {
-	Epoch    int // number of the epoch, counted by Fit from 0; 0 in Evaluate
-	Step     int // steps that are finished, 1 to Steps
-	Steps    int
-	Samples  int     // finished
-	Loss     float64 // mean over those samples, weighted by Model.Weight if the model has one
-	Accuracy float64 // share of correct outputs among them, weighted in the same way; NaN if the model has no Correct
+	Objective string // of the step; "" in Evaluate, and if the model has Model.Loss
+	Epoch     int    // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	Step      int    // batches that are finished or whose step this is, 1 to Steps
+	Steps     int
+	Samples   int     // of these batches
+	Loss      float64 // mean of the objective's loss over the samples of its steps, weighted if it has a Weight
+	Accuracy  float64 // share of correct outputs among them, weighted in the same way; NaN if the model has no Correct
 
 	StepLoss   float64 // mean over the samples of this step, weighted in the same way
 	StepNorm   float64 // Step.Norm of this step; NaN if it is not computed
@@ -273,14 +283,7 @@ func (o *Options) window(mode compile.Mode, step, steps int) (w compile.Window, 
 	return compile.Inner, first, end
 }
 
-// frozen returns the function that reports whether a parameter of m, or a running statistic, is not
-// trained.
-func (o *Options) frozen(m Model) func(name string) bool {
-	var names []string
-	for _, p := range slices.Concat(m.Params, m.Statistics) {
-		if p.Frozen {
-			names = append(names, p.Node.Name())
-		}
-	}
-	return func(name string) bool { return ir.Selects(o.Frozen, name) || slices.Contains(names, name) }
+// frozen reports whether Options.Frozen names a parameter.
+func (o *Options) frozen(name string) bool {
+	return matchesAny(o.Frozen, name)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
@@ -40,15 +41,17 @@ type epochPass struct {
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
-	stepsBefore, updatesBefore int64
+	stepsBefore   int64
+	updatesBefore []int64 // by objective
 
 	// Sums over the steps that are collected.
-	skipped        int64   // updates that overflowed, or whose weights were all 0
-	loss, correct  float64 // over samples, each times its weight
-	weight         float64 // of the samples; a sample without a weight counts as 1
-	samples, steps int
-	uploaded       int64     // bytes
-	totals         []float64 // of the sums of metrics
+	objectives     []objectiveSums // by objective
+	correct        float64         // over samples, each times its weight for the first objective
+	samples, steps int             // of batches, all steps of which are finished
+	uploaded       int64           // bytes
+	pending        int             // objective after that of the last step; 0: its batch is finished
+	resume         int             // objective that a batch which is read again begins with
+	totals         []float64       // of the sums of metrics
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
@@ -68,11 +71,12 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 		return err
 	}
 	p.totals = make([]float64, t.plan.metrics.elems)
+	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
 	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		p.epoch, p.stepsBefore, p.updatesBefore = t.counters.epochs, t.counters.steps, t.counters.updates
+		p.epoch, p.stepsBefore, p.updatesBefore = t.counters.epochs, t.counters.steps, slices.Clone(t.counters.updates)
 		t.counters.epochs++
 	}
 	return nil
@@ -94,39 +98,8 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 			return errors.Join(p.collect(ctx, before), err)
 		}
 		p.t.usage.snapshots.serve()
-		// Whatever fails from here on, the previous step is collected first: it succeeded or has
-		// an error of its own.
-		s := p.t.slots[b.Slot]
-		if err := p.selectProgram(s, b); err != nil {
-			return errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
-		}
-		if before != nil && (p.body != nil || p.maySkip(before.program)) {
-			if err := p.collect(ctx, before); err != nil {
-				return err
-			}
-			before = nil
-			if !p.reader.isOpen() { // the body has used the slots: the batch is read again
-				continue
-			}
-			// Without a batch on the device, next would have returned this error.
-			if err := ctx.Err(); p.body != nil && err != nil {
-				return err
-			}
-		}
-		if err := p.submit(s); err != nil {
-			return errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
-		}
-		if err := p.collect(ctx, before); err != nil {
+		if before, err = p.batch(ctx, b, before); err != nil {
 			return err
-		}
-		// Where steps are short, or run in the caller's goroutine, this one may be done already:
-		// its slot then goes back to the loader without waiting for the next batch.
-		before = s
-		if s.ready.Done() {
-			before = nil
-			if err := p.collect(ctx, s); err != nil {
-				return err
-			}
 		}
 	}
 }
@@ -154,7 +127,7 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 			return err
 		}
 		if p.source.tail != (programKey{}) {
-			if err := t.ensureProgram(ctx, p.source.tail); err != nil {
+			if err := t.ensurePrograms(ctx, p.source.tail); err != nil {
 				return err
 			}
 		}
@@ -164,6 +137,7 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 		return err
 	}
 	p.reader.open(run)
+	p.resume = p.pending
 	return nil
 }
 
@@ -190,32 +164,39 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	t := p.t
 	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.total)
 	program := p.source.full
-	if b.Rows != program.rows || window != program.window {
+	if b.Rows != program.rows || window != program.window || s.objective != program.objective {
 		var err error
-		if program, err = t.programs.find(p.key(b.Rows, window)); err != nil {
+		if program, err = t.programs.find(p.key(b.Rows, window, s.objective)); err != nil {
 			return err
 		}
 	}
-	s.batch, s.program = b, program
+	s.batch, s.program, s.uploads = b, program, &program.controls
+	if s.first {
+		s.uploads = &program.batch
+	}
 	s.indices = append(s.indices[:0], b.Indices...)
 	if err := t.invalidateKept(s); err != nil {
 		return err
 	}
-	return t.streams.enqueueCopies(program.prefetch[s.index])
+	return t.streams.enqueueCopies(s.uploads.prefetch[s.index])
 }
 
 // key returns the key of the program for a batch of rows.
-func (p *epochPass) key(rows int, w compile.Window) programKey {
-	return programKey{mode: p.mode, rows: rows, dataset: p.source.dataset, window: w, averaged: p.averaged}
+func (p *epochPass) key(rows int, w compile.Window, objective int) programKey {
+	k := p.t.plan.key(p.mode, rows, p.source.dataset, w, objective)
+	k.averaged = p.averaged
+	return k
 }
 
 // writeControls writes the controls of the step in slot s: the optimizer's numbers, the step's
 // number, and the factor of its loss.
 func (p *epochPass) writeControls(s *slot) error {
-	t, b, opt := p.t, s.batch, &p.t.plan.opt
+	t, b := p.t, s.batch
+	opt := t.plan.own[s.objective]
 	_, first, end := opt.window(p.mode, b.Step, p.total)
 	t.memory.willWrite(s.controlsSpan)
-	update := p.updatesBefore - p.skipped + int64(first/max(1, opt.Accumulate)) + 1
+	windows := first / max(1, opt.Accumulate) / t.plan.every(s.objective) // of the objective in this epoch
+	update := p.updatesBefore[s.objective] - p.objectives[s.objective].skipped + int64(windows) + 1
 	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
@@ -234,9 +215,9 @@ func (p *epochPass) writeControls(s *slot) error {
 		s.controls[kernels.ControlUnscale] = 1 / scale
 	}
 	s.controls[kernels.ControlShare] = share
-	s.controls[kernels.ControlStep] = float64(p.stepsBefore + int64(b.Step) + 1)
+	s.controls[kernels.ControlStep] = float64(p.number(s.objective, b.Step))
 	t.plan.weighAverages(s, update)
-	return nil
+	return p.writeGroupControls(s, update)
 }
 
 // rowsBefore returns the number of samples in all steps before a step.
@@ -259,8 +240,8 @@ func (p *epochPass) submit(s *slot) error {
 	if err := st.compute.Record(s.ready); err != nil {
 		return err
 	}
-	p.uploaded += s.program.sampleBytes
-	if p.t.memory.unified {
+	p.uploaded += s.uploads.sampleBytes
+	if !s.last || p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
 	}
 	return p.reader.run.Release(s.index, s.writable)
@@ -276,14 +257,15 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 		return err
 	}
 	t := p.t
-	if t.memory.unified {
+	if s.last && t.memory.unified {
 		if err := p.reader.run.Release(s.index, nil); err != nil {
 			return err
 		}
 	}
 	if report := t.plan.opt.Progress; report != nil {
-		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.total, Samples: p.samples,
-			Loss: p.loss / p.weight, Accuracy: p.accuracy(),
+		sums := &p.objectives[s.objective]
+		report(Progress{Objective: p.last.Objective, Epoch: p.epoch, Step: p.last.Step, Steps: p.total,
+			Samples: p.rowsBefore(p.last.Step), Loss: sums.loss / sums.weight, Accuracy: p.accuracy(),
 			StepLoss: p.last.Loss, StepNorm: p.last.Norm, StepNumber: p.last.Number})
 	}
 	if p.body != nil {
@@ -301,18 +283,18 @@ func (p *epochPass) finishStep(s *slot) error {
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
 	// after that changed anything. Only an overflow of scaled gradients is not an error.
-	loss := s.number(s.program.loss)
+	loss := s.loss()
 	overflowed, weightless := p.overflowed(s, loss), s.weightless()
 	switch {
 	case overflowed || weightless:
-		p.skipped++
+		p.objectives[s.objective].skipped++
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
 			return p.stepError(s.batch.Step, err)
 		}
 	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
 		return p.diagnose(s)
 	}
-	p.add(s, loss, overflowed || weightless)
+	p.add(s, overflowed || weightless)
 	t.countStep(s, overflowed, weightless)
 	return nil
 }

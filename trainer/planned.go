@@ -23,12 +23,13 @@ const streamed = -1
 
 // programKey identifies a program of a plan.
 type programKey struct {
-	mode    compile.Mode
-	rows    int            // of the batch
-	dataset int            // index into Options.Resident, or streamed
-	window  compile.Window // of the step; Alone unless mode is Train
-
-	averaged bool // evaluation or prediction with the averages of parameters
+	mode      compile.Mode
+	rows      int            // of the batch
+	dataset   int            // index into Options.Resident, or streamed
+	window    compile.Window // of the step; Alone unless mode is Train
+	objective int            // index in Model.Objectives of the one that it trains; 0 unless mode is Train or Average
+	stage     int            // of Options.Unfreeze; 0 unless mode is Train
+	averaged  bool           // evaluation or prediction with the averages of parameters
 }
 
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
@@ -43,6 +44,10 @@ type planned struct {
 	model  ModelFunc
 	cache  *programCache // nil: every program is compiled for this plan
 	budget int64         // bytes of scratch that training programs aim at by recomputation; 0: no aim
+	info   *modelInfo    // nil before the first program is compiled
+	own    []*Options    // by objective: opt with the options of that objective
+	rules  [][]groupRule // by objective and group
+	stage  int           // stages of Options.Unfreeze that are unfrozen
 
 	residents []extent // by index in Options.Resident
 
@@ -94,7 +99,7 @@ func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *progra
 		if p, err = planWithin(ctx, model, opt, budget, cache); err != nil {
 			return nil, err
 		}
-		if p.training().Plan.Live > budget { // no known choice meets the budget
+		if p.trainingLive() > budget { // no known choice meets the budget
 			break
 		}
 		budget -= p.layout.Total() - limit
@@ -141,7 +146,7 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	// From here on a program may not have a home that none of these has: the layout is final.
 	p.homes.Sealed = true
 	for _, k := range p.order {
-		if k == averagesKey {
+		if k.mode == compile.Average {
 			continue
 		}
 		one, err := p.scratchForOneRow(ctx, k)
@@ -160,8 +165,25 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 func (p *planned) compileAll(ctx context.Context, averaged bool, modes ...compile.Mode) error {
 	for _, dataset := range p.datasets() {
 		for _, mode := range modes {
+			if err := p.compileMode(ctx, mode, dataset, averaged); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compileMode compiles the programs of a mode for full batches of a dataset: one for each stage,
+// each objective and each window.
+func (p *planned) compileMode(ctx context.Context, mode compile.Mode, dataset int, averaged bool) error {
+	stages := 1
+	if mode == compile.Train {
+		stages += len(p.opt.Unfreeze)
+	}
+	for stage := range stages {
+		for objective := 0; objective < p.objectives(mode); objective++ { // known after the first program
 			for _, w := range p.opt.windows(mode) {
-				k := programKey{mode: mode, rows: p.opt.rows(mode), dataset: dataset, window: w, averaged: averaged}
+				k := programKey{mode, p.opt.rows(mode), dataset, w, objective, stage, averaged}
 				prog, err := p.compile(ctx, k, nil)
 				if errors.Is(err, frontend.ErrNoOutput) {
 					continue
@@ -270,6 +292,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if err := p.recordMetrics(ctx, m, k.rows); err != nil {
 		return nil, err
 	}
+	if err := p.learn(describeModel(g, m)); err != nil {
+		return nil, err
+	}
 	cfg, err := p.config(ctx, g, m, k)
 	if err != nil {
 		return nil, err
@@ -279,6 +304,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if err != nil {
 		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(explainShape(g, &p.homes, k.rows, err), k.rows))
 	}
+	if k.stage > 0 {
+		prog.Name = fmt.Sprintf("%s, stage %d", prog.Name, k.stage)
+	}
 	if k.dataset != streamed {
 		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)
 	}
@@ -286,7 +314,9 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 		prog.Name += ", averages"
 	}
 	if !p.homes.Sealed {
-		if err := p.initial.record(m, prog, &p.homes, &p.opt, len(p.order) == 0); err != nil {
+		first := p.isFirst(k)
+		may := func(name string) bool { return first || !p.trained(name, len(p.opt.Unfreeze)) }
+		if err := p.initial.record(m, prog, &p.homes, p.opt.Seed, may); err != nil {
 			return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
 		}
 	}
@@ -302,15 +332,16 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
 	}
 	if k.mode == compile.Train {
-		cfg.Update = o.update(k.window, m.Weight != nil)
+		cfg.Objective = p.objectiveName(k.objective)
+		cfg.Update = p.update(o, k, objectivesOf(m)[k.objective].Weight != nil)
 		cfg.Recompute = compile.Recompute{Owners: o.Recompute.Layers, Budget: p.budget}
 	}
 	if cfg.Model, err = p.graphModel(g, m, k); err != nil {
 		return cfg, err
 	}
 	// One program of several rows is enough to check the loss.
-	first := k.mode == compile.Train && len(p.order) == 0 || k.mode == compile.Evaluate && o.Batch == 1
-	if first && !m.MeanLoss && m.Weight == nil {
+	first := k.mode == compile.Train && p.isFirst(k) || k.mode == compile.Evaluate && o.Batch == 1
+	if first && !m.MeanLoss {
 		cfg.Twice = func() (frontend.Model, error) {
 			k, g := k, gorgonia.NewGraph()
 			k.rows *= 2
@@ -327,10 +358,23 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 // graphModel returns the roles of the nodes of g for program k of model m.
 func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm frontend.Model, err error) {
 	o := &p.opt
+	objectives := objectivesOf(m)
 	fm = frontend.Model{
-		Graph: g, Batch: k.rows, Loss: m.Loss, Weight: m.Weight, Output: m.Output, Outputs: m.Outputs, Correct: m.Correct,
+		Graph: g, Batch: k.rows, Loss: objectives[k.objective].Loss, Weight: objectives[k.objective].Weight,
+		Output: m.Output, Outputs: m.Outputs,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
-		Frozen: o.frozen(m), Seed: o.Seed,
+		Frozen: func(name string) bool { return p.frozen(name, k.stage) }, Seed: o.Seed,
+	}
+	if k.objective == 0 {
+		fm.Correct = m.Correct
+	}
+	if k.mode == compile.Train {
+		fm.Untrained = func(name string) bool { return !p.trains(k.objective, name, k.stage) }
+		fm.KeepReached = len(objectives) > 1
+	} else {
+		for _, o := range objectives[1:] {
+			fm.Others = append(fm.Others, frontend.Objective{Name: o.Name, Loss: o.Loss, Weight: o.Weight})
+		}
 	}
 	for _, param := range m.Params {
 		fm.Params[param.Node] = true
@@ -353,15 +397,6 @@ func (p *planned) graphModel(g *gorgonia.ExprGraph, m Model, k programKey) (fm f
 		}
 	}
 	return fm, checkGradients(fm, k.rows)
-}
-
-// update returns the optimizer's part of a training step.
-func (o *Options) update(w compile.Window, weighted bool) compile.Update {
-	opt := o.optimizer()
-	u := compile.Update{Op: opt.Op(), States: opt.States, ClipNorm: o.Clip.Norm, Scaled: o.scaled(),
-		Norm: o.GradientNorm || o.Clip.Norm > 0, GuardEach: o.Guard == GuardEach, Window: w, Keep: o.Keep}
-	u.Attrs = opt.Attrs(o.Clip, u.Factor(weighted) || u.ClipNorm > 0)
-	return u
 }
 
 // keepNodes finds the nodes of Options.Keep. Names of gradients are not those of nodes: see
@@ -397,9 +432,6 @@ func (p *planned) drop(k programKey) {
 	delete(p.programs, k)
 	p.order = slices.DeleteFunc(p.order, func(o programKey) bool { return o == k })
 }
-
-// training returns the program that trains and updates a full batch.
-func (p *planned) training() *ir.Program { return p.programs[p.order[0]] }
 
 // layOut lays out the arena; docs/memory.md describes the layout.
 func (p *planned) layOut() error {
@@ -449,7 +481,7 @@ func (p *planned) outcome(i int) arena.Ref {
 // extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the
 // arena's own: host copies of the slots and outcomes, and what is offloaded.
 func (p *planned) extraPinnedBytes() int64 {
-	return 2*(p.homes.Bytes(ir.Slot)+p.outcome(0).Size) + p.offloadedBytes()
+	return 2*p.homes.Bytes(ir.Slot) + p.outcomesBytes() + p.offloadedBytes()
 }
 
 // offloadedBytes returns the bytes that are kept in pinned host memory instead of the arena.
@@ -477,9 +509,12 @@ func (p *planned) parameter(name string) ir.Part {
 	return home
 }
 
-// constant reports whether no program changes the value at a home.
+// constant reports whether no program of the present stage changes the value at a home.
 func (p *planned) constant(home ir.Part) bool {
 	return !slices.ContainsFunc(p.order, func(k programKey) bool {
+		if k.mode == compile.Train && k.stage != p.stage {
+			return false
+		}
 		prog := p.programs[k]
 		return slices.ContainsFunc(prog.Instrs, func(in ir.Instr) bool {
 			if len(in.Op.Updates) == 0 {

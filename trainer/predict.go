@@ -128,7 +128,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	// it since.
 	k := programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset, averaged: source.full.averaged}
 	if k == source.tail {
-		if err := t.ensureProgram(ctx, k); err != nil {
+		if err := t.ensurePrograms(ctx, k); err != nil {
 			return err
 		}
 	}
@@ -145,6 +145,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 		copy(s.host[f.Name], host.slots[b.Slot].Fields[k][:int64(b.Rows)*f.Bytes()])
 	}
 	// Wait at once: the next batch may be another prediction's.
+	s.uploads = &p.own
 	err = p.enqueue(&t.streams, s)
 	if drained := t.streams.drain(t.slots[:]); err == nil {
 		err = drained
@@ -157,7 +158,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	if err := badIndex(p.ir.Indices, s.status, b.Indices); err != nil {
 		return errors.Join(err, t.memory.clear(ir.Guard, t.streams.compute))
 	}
-	t.uploaded.Add(p.sampleBytes)
+	t.uploaded.Add(p.own.sampleBytes)
 	// The copy frees the slot for other predictions before the caller sees the first row.
 	host.copy(p.ir, s.results)
 	return nil

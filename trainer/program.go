@@ -19,19 +19,21 @@ type boundProgram struct {
 	exec  [2]kernels.Program // by slot; nil under Options.Debug
 	debug [2]*debugger       // by slot; nil unless under Options.Debug
 
-	// Uploads of a step, by slot: before the previous step is done, and right before the launch;
-	// see planned.uploads. Both are nil on unified devices.
-	prefetch, atLaunch [2][]kernels.Copy
-	sampleBytes        int64      // of samples that a step uploads
-	inputs             []ir.Value // fields of the samples that the step reads from the slot
+	// Uploads of a step: of what it reads; in the first step of a batch, of what the steps of all
+	// objectives read; in further steps of the batch, of the controls.
+	own, batch, controls uploads
 
-	loss, weight, correct  ir.Value // results of one element
-	hasWeight, hasAccuracy bool     // weight and correct exist
-	metrics                []metricSum
-	norm                   ir.Value // square of the global norm of the gradients
-	hasNorm                bool     // norm exists
-	updates                bool     // the step updates parameters; false if all are frozen
-	checksWeight           bool     // the step ends a window, whose weights may all be 0
+	inputs       []ir.Value   // fields of the samples that the steps of all objectives read from the slot
+	reads        []ir.Value   // those that this step reads
+	norm         ir.Value     // square of the global norm of the gradients
+	hasNorm      bool         // norm exists
+	lossResult                // of the first objective, or of the one that it trains
+	others       []lossResult // of evaluation: of the other objectives
+	correct      ir.Value
+	hasAccuracy  bool // correct exists
+	metrics      []metricSum
+	updates      bool // the step updates parameters; false if all are frozen
+	checksWeight bool // the step ends a window, whose weights may all be 0
 }
 
 // bind makes program k of the plan ready to launch.
@@ -45,20 +47,16 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 			return nil, errors.Join(fmt.Errorf("bind %s: %w", prog.Name, err), p.close())
 		}
 	}
-	p.loss, _ = prog.Result(compile.LossName)
-	p.weight, p.hasWeight = prog.Result(compile.WeightName)
+	p.lossResult = lossOf(prog, m.plan.objectiveName(k.objective))
+	for i := 1; k.mode == compile.Evaluate && i < m.plan.objectives(compile.Train); i++ {
+		p.others = append(p.others, lossOf(prog, m.plan.objectiveName(i)))
+	}
 	p.norm, p.hasNorm = prog.Result(compile.NormName)
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
 	p.metrics = m.plan.metrics.metricSums(prog)
 	ends := k.mode == compile.Train && k.window.Updates()
 	p.updates, p.checksWeight = ends && len(prog.Trained) > 0, ends && p.hasWeight
-	// Controls and the indices of resident samples are the trainer's own, not bytes of samples.
-	for _, v := range slotValues(prog) {
-		if v.Name != ir.ControlsName && v.Name != ir.IndexField {
-			p.sampleBytes += v.Ref.Size
-			p.inputs = append(p.inputs, v)
-		}
-	}
+	p.reads, p.inputs = sampleFields(slotValues(prog)), sampleFields(m.plan.batchValues(k))
 	return p, nil
 }
 
@@ -69,16 +67,59 @@ func (p *boundProgram) bindSlot(m *memory, s *slot) (err error) {
 		p.debug[i], err = newDebugger(m, p.ir, b)
 	} else {
 		if !m.unified && p.mode != compile.Average {
-			b.After = []kernels.Copy{{Dst: s.outcome, Src: m.span(m.plan.outcome(i))}}
+			b.After = []kernels.Copy{{Dst: s.of(p.objective).outcome, Src: m.span(m.plan.outcome(i))}}
 		}
 		p.exec[i], err = m.device.Bind(p.ir.Calls(), b)
 	}
-	if err != nil || m.unified {
+	if err != nil {
 		return err
 	}
-	prefetch, atLaunch := m.plan.uploads(p.programKey, p.ir)
-	p.prefetch[i], p.atLaunch[i] = m.copies(prefetch, i), m.copies(atLaunch, i)
+	values := slotValues(p.ir)
+	_, controls := splitControls(values)
+	p.own.set(m, p.programKey, values, i)
+	p.batch.set(m, p.programKey, m.plan.batchValues(p.programKey), i)
+	p.controls.set(m, p.programKey, controls, i)
 	return nil
+}
+
+// uploads are copies from the host's places of a slot to the device's.
+type uploads struct {
+	// By slot: before the previous step is done, and right before the launch; see planned.uploads.
+	// Both are nil on unified devices.
+	prefetch, atLaunch [2][]kernels.Copy
+	sampleBytes        int64 // of samples
+}
+
+// set sets the uploads to slot i for a step of program k: those of values.
+func (u *uploads) set(m *memory, k programKey, values []ir.Value, i int) {
+	u.sampleBytes = 0
+	for _, v := range sampleFields(values) {
+		u.sampleBytes += v.Ref.Size
+	}
+	if !m.unified {
+		prefetch, atLaunch := m.plan.uploads(k, values)
+		u.prefetch[i], u.atLaunch[i] = m.copies(prefetch, i), m.copies(atLaunch, i)
+	}
+}
+
+// sampleFields returns the fields of samples among values of a slot. Controls and the indices of
+// resident samples are the trainer's own.
+func sampleFields(values []ir.Value) []ir.Value {
+	fields, _ := splitControls(values)
+	return slices.DeleteFunc(fields, func(v ir.Value) bool { return v.Name == ir.IndexField })
+}
+
+// lossResult is where a program leaves the loss of an objective.
+type lossResult struct {
+	loss, weight ir.Value
+	hasWeight    bool
+}
+
+// lossOf returns where prog leaves the loss of an objective.
+func lossOf(prog *ir.Program, objective string) (l lossResult) {
+	l.loss, _ = prog.Result(compile.LossOf(objective))
+	l.weight, l.hasWeight = prog.Result(compile.WeightOf(objective))
+	return l
 }
 
 // close releases the program.
@@ -97,14 +138,19 @@ func (p *boundProgram) close() error {
 func (p *boundProgram) enqueue(st *streams, s *slot) error {
 	// The compute stream waits for the uploads on the device; the host goes on. Recording copied
 	// after both kinds of upload makes one wait enough.
-	if len(p.atLaunch[s.index]) > 0 {
-		if err := errors.Join(st.enqueueCopies(p.atLaunch[s.index]), st.upload.Record(s.copied)); err != nil {
+	if copies := s.uploads.atLaunch[s.index]; len(copies) > 0 {
+		if err := errors.Join(st.enqueueCopies(copies), st.upload.Record(s.copied)); err != nil {
 			return fmt.Errorf("upload: %w", err)
 		}
 		if err := st.compute.Wait(s.copied); err != nil {
 			return err
 		}
 	}
+	return p.launch(st, s)
+}
+
+// launch enqueues the program on slot s, whose uploads are enqueued.
+func (p *boundProgram) launch(st *streams, s *slot) error {
 	if d := p.debug[s.index]; d != nil {
 		return d.launch(st.compute)
 	}
@@ -146,50 +192,89 @@ func (ps programs) close() error {
 	return errors.Join(errs...)
 }
 
-// ensureProgram compiles and binds program k, for a batch smaller than the full one, unless it
-// exists. It needs no device memory: it reuses the places of the full batch's program. It drops the
-// least recently used of the others if there are more than maxShort. The caller has the device, and
-// no step is in flight.
-func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
+// ensurePrograms compiles and binds program k, for a batch smaller than the full one, and those of
+// other objectives, unless they exist. They need no device memory: they reuse the places of the
+// full batch's programs. It drops the least recently used of the others if there are more than
+// maxShort. The caller has the device, and no step is in flight.
+func (t *Trainer) ensurePrograms(ctx context.Context, k programKey) error {
 	if t.programs[k] != nil {
 		t.short.use(k)
 		return nil
 	}
-	fullKey := k
-	fullKey.rows = t.plan.opt.rows(k.mode)
-	full := t.plan.programs[fullKey]
-	prog, err := t.plan.compile(ctx, k, full)
-	if err != nil {
-		return err
+	made := make([]*ir.Program, t.plan.objectives(k.mode))
+	for i := range made {
+		k.objective = i
+		var err error
+		if made[i], err = t.compileShort(ctx, k); err != nil {
+			return err
+		}
 	}
-	// scratchForOneRow has counted a batch of 1. That other short batches fit is not proved, so it
-	// is checked: an error here leaves the trainer as it was.
-	if prog.Plan.Bytes > t.plan.scratch {
-		return &arena.CapacityError{Name: "scratch of " + prog.Name,
-			Need: prog.Plan.Bytes, Have: t.plan.scratch, At: prog.Plan.LiveAt}
+	k.objective = 0
+	if err := t.bindShort(k, made); err != nil {
+		return errors.Join(err, t.dropShort(k))
 	}
-	if err := checkSameParameters(prog, full); err != nil {
-		return err
-	}
-	bound, err := bind(t.memory, k, prog, t.slots[:])
-	if err != nil {
-		return err
-	}
-	// Plan and Stats read what changes now.
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.plan.add(k, prog)
-	t.programs[k] = bound
 	t.short.use(k)
 	if len(t.short) <= maxShort {
 		return nil
 	}
 	oldest := t.short[0]
 	t.short = slices.Delete(t.short, 0, 1)
-	err = t.programs[oldest].close()
-	t.plan.drop(oldest)
-	delete(t.programs, oldest)
-	return err
+	return t.dropShort(oldest)
+}
+
+// bindShort adds programs of short batches to the plan and binds them. k is the key of the first,
+// made has one for each objective.
+func (t *Trainer) bindShort(k programKey, made []*ir.Program) error {
+	// Plan and Stats read what changes under the lock. Programs are bound outside of it, which takes
+	// time, when the plan has all of them: see planned.batchValues.
+	t.mu.Lock()
+	for k.objective = range made {
+		t.plan.add(k, made[k.objective])
+	}
+	t.mu.Unlock()
+	for k.objective = range made {
+		bound, err := bind(t.memory, k, made[k.objective], t.slots[:])
+		if err != nil {
+			return err
+		}
+		t.mu.Lock()
+		t.programs[k] = bound
+		t.mu.Unlock()
+	}
+	return nil
+}
+
+// dropShort drops the programs of k for all objectives.
+func (t *Trainer) dropShort(k programKey) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var errs []error
+	for k.objective = range t.plan.objectives(k.mode) {
+		if p := t.programs[k]; p != nil {
+			errs = append(errs, p.close())
+		}
+		t.plan.drop(k)
+		delete(t.programs, k)
+	}
+	return errors.Join(errs...)
+}
+
+// compileShort compiles program k, of a short batch.
+func (t *Trainer) compileShort(ctx context.Context, k programKey) (*ir.Program, error) {
+	whole := k
+	whole.rows = t.plan.opt.rows(k.mode)
+	full := t.plan.programs[whole]
+	prog, err := t.plan.compile(ctx, k, full)
+	if err != nil {
+		return nil, err
+	}
+	// scratchForOneRow has counted a batch of 1. That other short batches fit is not proved, so it
+	// is checked: an error here leaves the trainer as it was.
+	if prog.Plan.Bytes > t.plan.scratch {
+		return nil, &arena.CapacityError{Name: "scratch of " + prog.Name,
+			Need: prog.Plan.Bytes, Have: t.plan.scratch, At: prog.Plan.LiveAt}
+	}
+	return prog, checkSameParameters(prog, full)
 }
 
 // checkSameParameters returns an error unless prog trains all parameters that the full batch's

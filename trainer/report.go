@@ -57,11 +57,11 @@ func (p *planned) report() *report.Plan {
 // bus returns the bytes that cross the bus in a step of program k.
 func (p *planned) bus(k programKey) (b report.Bus) {
 	prog := p.programs[k]
-	prefetch, atLaunch := p.uploads(k, prog)
+	prefetch, atLaunch := p.uploads(k, slotValues(prog))
 	for _, r := range slices.Concat(prefetch, atLaunch) {
 		b.Uploads += r.Size
 	}
-	if k != averagesKey { // the program of its update has brought its results
+	if k.mode != compile.Average { // the program of its update has brought its results
 		b.Downloads = p.homes.Bytes(ir.Results) + p.homes.Bytes(ir.Guard)
 	}
 	for _, in := range prog.Instrs {
@@ -75,20 +75,54 @@ func (p *planned) bus(k programKey) (b report.Bus) {
 	return b
 }
 
-// uploads returns the places in the slot that a step of program k uploads: prefetch while the step
-// before it may still run, atLaunch after that one is done. Only training with a scaled loss
-// separates them: its controls depend on the outcome of the step before. Other programs upload
-// everything at launch.
-func (p *planned) uploads(k programKey, prog *ir.Program) (prefetch, atLaunch []arena.Ref) {
-	if k == averagesKey { // it reads the controls that the program of its update has uploaded
+// uploads returns the places of values in the slot as a step of program k uploads them: prefetch
+// while the step before it may still run, atLaunch after that one is done. Only training with a
+// scaled loss separates them: its controls depend on the outcome of the step before. Other programs
+// upload everything at launch.
+func (p *planned) uploads(k programKey, values []ir.Value) (prefetch, atLaunch []arena.Ref) {
+	if k.mode == compile.Average { // it reads the controls that the program of its update has uploaded
 		return nil, nil
 	}
-	values := slotValues(prog)
 	if k.mode != compile.Train || !p.opt.scaled() {
 		return nil, coalesce(values)
 	}
-	i := slices.IndexFunc(values, func(v ir.Value) bool { return v.Name == ir.ControlsName })
-	return coalesce(slices.Concat(values[:i], values[i+1:])), coalesce(values[i : i+1])
+	fields, controls := splitControls(values)
+	return coalesce(fields), coalesce(controls)
+}
+
+// splitControls separates controls vectors from the fields of a batch.
+func splitControls(values []ir.Value) (fields, controls []ir.Value) {
+	for _, v := range values {
+		if ir.IsControls(v.Name) {
+			controls = append(controls, v)
+		} else {
+			fields = append(fields, v)
+		}
+	}
+	return fields, controls
+}
+
+// batchValues returns what the slot of a batch holds for the steps of all objectives: all fields
+// that they read, and the controls of program k.
+func (p *planned) batchValues(k programKey) []ir.Value {
+	all := slotValues(p.programs[k])
+	for i := range p.objectives(k.mode) {
+		o := k
+		o.objective = i
+		all = addFields(all, p.programs[o])
+	}
+	return all
+}
+
+// addFields appends the fields of a batch that prog reads to values, unless they are there.
+func addFields(values []ir.Value, prog *ir.Program) []ir.Value {
+	fields, _ := splitControls(slotValues(prog))
+	for _, f := range fields {
+		if !slices.ContainsFunc(values, func(v ir.Value) bool { return v.Ref == f.Ref }) {
+			values = append(values, f)
+		}
+	}
+	return values
 }
 
 // slotValues returns the values that a program reads from the slot, one for each place.

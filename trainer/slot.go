@@ -6,17 +6,22 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
 // slot is the host's side of one of the two slots: where a batch waits for its step, and where the
-// results of that step arrive.
+// results of that step arrive. A model with several objectives has a slot for each, which share the
+// batch: they have controls, results and steps of their own.
 type slot struct {
-	index int
+	index     int
+	objective int
+	others    []*slot // of the objectives 1, 2, …; nil in these
 
 	// Views of host memory: the slot's bytes on unified devices, else their pinned copies.
 	host     map[string][]byte // by field: where the loader writes
 	controls []float64         // nil if nothing trains
+	groups   []groupStep       // controls of groups that have their own
 	status   []int32           // the status word, as it was when the step ended
 	results  []byte            // region Results
 
@@ -37,7 +42,10 @@ type slot struct {
 
 	// The step that uses the slot.
 	program  *boundProgram
-	averages bool // the step moves the averages of parameters
+	averages bool     // the step moves the averages of parameters
+	uploads  *uploads // of the step
+	first    bool     // no other step of this batch comes before
+	last     bool     // no other step of this batch follows
 	batch    dataloader.Batch
 	indices  []int32 // of the batch's samples
 	rate     float64 // learning rate of the update, after the schedule; set in training
@@ -45,20 +53,15 @@ type slot struct {
 
 // newSlot makes slot i, for batches of up to rows. After an error, close releases what was made.
 func newSlot(m *memory, i, rows int) (s *slot, err error) {
-	s = &slot{index: i, host: make(map[string][]byte), indices: make([]int32, 0, rows)}
-	for _, e := range []*arena.Event{&s.copied, &s.ready} {
-		if *e, err = m.device.NewEvent(); err != nil {
-			return s, fmt.Errorf("event: %w", err)
-		}
+	s = &slot{index: i, host: make(map[string][]byte)}
+	if s.copied, err = m.device.NewEvent(); err != nil {
+		return s, fmt.Errorf("event: %w", err)
 	}
-	// The slot's region holds one field after another, and the controls vector among them, which the
+	// The slot's region holds one field after another, and controls vectors among them, which the
 	// loader does not fill.
-	homes := &m.plan.homes
-	for _, home := range homes.Parts(ir.Slot) {
-		span := m.hostSpan(m.ref(home.Ref, i), i)
-		if home.Name == ir.ControlsName {
-			s.controls, s.controlsSpan = dataloader.View[float64](bytesOf(span)), span
-		} else {
+	for _, home := range m.plan.homes.Parts(ir.Slot) {
+		if !ir.IsControls(home.Name) {
+			span := m.hostSpan(m.ref(home.Ref, i), i, 0)
 			s.host[home.Name] = bytesOf(span)
 			s.fields = append(s.fields, span)
 		}
@@ -67,13 +70,49 @@ func newSlot(m *memory, i, rows int) (s *slot, err error) {
 	if m.touch != nil {
 		s.writable, s.writableOnce = &slotWaiter{m, s, s.copied}, &slotWaiter{m, s, nil}
 	}
-	if home, ok := homes.Find(ir.Guard, ir.GuardName); ok {
-		s.status = dataloader.View[int32](bytesOf(m.hostSpan(m.ref(home.Ref, i), i)))
+	for k := 1; k < m.plan.objectives(compile.Train); k++ {
+		o := *s // with the same batch
+		o.objective, o.others = k, nil
+		s.others = append(s.others, &o)
+		if err := o.openStep(m, rows); err != nil {
+			return s, err
+		}
 	}
-	s.resultsSpan = m.hostSpan(m.ref(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)}, i), i)
-	s.results = bytesOf(s.resultsSpan)
-	s.outcome = m.hostSpan(m.plan.outcome(i), i)
-	return s, nil
+	return s, s.openStep(m, rows)
+}
+
+// openStep makes what the slot has for the steps of its objective.
+func (s *slot) openStep(m *memory, rows int) (err error) {
+	s.indices = make([]int32, 0, rows)
+	if s.ready, err = m.device.NewEvent(); err != nil {
+		return fmt.Errorf("event: %w", err)
+	}
+	homes := &m.plan.homes
+	at := func(ref arena.Ref) arena.Span { return m.hostSpan(m.ref(ref, s.index), s.index, s.objective) }
+	if home, ok := homes.Find(ir.Slot, m.plan.controlsName(s.objective)); ok {
+		s.controlsSpan = at(home.Ref)
+		s.controls = dataloader.View[float64](bytesOf(s.controlsSpan))
+	}
+	for g := range m.plan.opt.Groups {
+		if home, ok := homes.Find(ir.Slot, m.plan.groupControls(s.objective, g)); ok {
+			span := at(home.Ref)
+			s.groups = append(s.groups, groupStep{g, dataloader.View[float64](bytesOf(span)), span})
+		}
+	}
+	if home, ok := homes.Find(ir.Guard, ir.GuardName); ok {
+		s.status = dataloader.View[int32](bytesOf(at(home.Ref)))
+	}
+	s.results = bytesOf(at(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)}))
+	s.outcome = m.hostSpan(m.plan.outcome(s.index), s.index, s.objective)
+	return nil
+}
+
+// of returns the slot of an objective that shares the batch of s, which is that of the first one.
+func (s *slot) of(objective int) *slot {
+	if objective == 0 {
+		return s
+	}
+	return s.others[objective-1]
 }
 
 // close releases the slot's events, and drops the views of memory that is about to be freed.
@@ -81,12 +120,15 @@ func (s *slot) close() error {
 	if s == nil {
 		return nil
 	}
-	s.host, s.controls, s.status, s.results = nil, nil, nil, nil
 	var errs []error
-	for _, e := range []arena.Event{s.copied, s.ready} {
-		if e != nil {
-			errs = append(errs, e.Close())
+	for _, o := range append(s.others, s) {
+		o.host, o.controls, o.groups, o.status, o.results = nil, nil, nil, nil, nil
+		if o.ready != nil {
+			errs = append(errs, o.ready.Close())
 		}
+	}
+	if s.copied != nil {
+		errs = append(errs, s.copied.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -12,14 +12,15 @@ import (
 
 // Step describes one finished training step.
 type Step struct {
-	Number  int64   // number of the training step, counted from 1 since New
-	Epoch   int     // number of the epoch, counted from 0 by Fit and Steps
-	Step    int     // number in the epoch, 1 to Steps
-	Steps   int     // training steps of the epoch
-	Samples int     // rows of the batch
-	Weight  float64 // sum of the weights of Model.Weight in the batch; Samples if the model has none
-	// Loss is the mean over the batch, weighted by Model.Weight if the model has one; NaN if all
-	// weights are 0.
+	Objective string  // name of the objective that it trained; "" if the model has Model.Loss
+	Number    int64   // number of the training step, counted from 1 since New
+	Epoch     int     // number of the epoch, counted from 0 by Fit and Steps
+	Step      int     // number of the batch in the epoch, 1 to Steps; each objective has a step on it
+	Steps     int     // batches of the epoch
+	Samples   int     // rows of the batch
+	Weight    float64 // sum of the objective's weights in the batch; Samples if it has none
+	// Loss is the mean over the batch, weighted if the objective has a Weight; NaN if all weights
+	// are 0.
 	Loss float64
 	// Accuracy is the share of correct outputs, weighted in the same way; NaN if the model has no
 	// Correct.
@@ -106,7 +107,7 @@ type loopBody struct {
 // call calls the body after the last step of p.
 func (l *loopBody) call(ctx context.Context, p *epochPass) error {
 	t := p.t
-	steps, updates := t.counts()
+	t.addCounts(p, -1)
 	l.paused = true
 	t.usage.pause(p)
 	if !l.yield(p.last, nil) {
@@ -117,20 +118,28 @@ func (l *loopBody) call(ctx context.Context, p *epochPass) error {
 	}
 	l.paused = false
 	// Steps that the body has trained count, too.
-	nowSteps, nowUpdates := t.counts()
-	p.stepsBefore += nowSteps - steps
-	p.updatesBefore += nowUpdates - updates
+	t.addCounts(p, 1)
 	if p.steps == p.total {
 		return nil
 	}
 	return t.checkWindow("the next step of " + stepsName)
 }
 
-// counts returns the numbers of training steps and updates since New.
-func (t *Trainer) counts() (steps, updates int64) {
+// trainedSteps returns the number of training steps since New.
+func (t *Trainer) trainedSteps() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.counters.steps, t.counters.updates
+	return t.counters.steps
+}
+
+// addCounts adds the numbers of training steps and updates, times sign, to those before pass p.
+func (t *Trainer) addCounts(p *epochPass, sign int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.stepsBefore += sign * t.counters.steps
+	for i, n := range t.counters.updates {
+		p.updatesBefore[i] += sign * n
+	}
 }
 
 // takeSlots takes the slots from a paused pass, whose batches are then read again. The caller has

@@ -55,6 +55,9 @@ func (s *streams) drain(slots []*slot) error {
 	// later steps.
 	for _, slot := range slots {
 		_ = errors.Join(s.upload.Record(slot.copied), s.compute.Record(slot.ready))
+		for _, o := range slot.others {
+			_ = s.compute.Record(o.ready)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -53,7 +53,7 @@ func (t *Trainer) Summary() Summary {
 
 // summary returns the layers of the program that trains.
 func (p *planned) summary() Summary {
-	prog := p.training()
+	prog := p.trainings()[0]
 	s := Summary{Batch: prog.Batch, Arena: p.layout.Total()}
 	index := make(map[string]int)
 	layer := func(name string) *LayerSummary {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -43,9 +44,10 @@ type Trainer struct {
 
 // counters count what a trainer has done.
 type counters struct {
-	epochs  int   // epochs that Fit and Steps have begun
-	steps   int64 // of training, finished
-	updates int64
+	epochs  int     // epochs that Fit and Steps have begun
+	steps   int64   // of training, finished
+	updates []int64 // by objective, since New or Unfreeze
+	before  int64   // updates before Unfreeze
 	scaling optim.ScalingState
 }
 
@@ -77,6 +79,7 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	if opt.scaled() {
 		t.counters.scaling = opt.LossScale.Start()
 	}
+	t.counters.updates = make([]int64, plan.objectives(compile.Train))
 	t.usage.open()
 	opened := false
 	defer func() {
@@ -138,7 +141,7 @@ type Stats struct {
 	// and what loaders and devices keep for themselves, which does not grow with the data.
 	Host     int64
 	Uploaded int64 // bytes of samples copied to the device; with unified memory, bytes written to a slot
-	Updates  int64 // updates of the parameters; 0 if all are frozen
+	Updates  int64 // updates of the parameters, by all objectives; 0 if all are frozen
 	Epochs   int   // epochs that Fit and Steps have begun
 	Programs int   // compiled programs: those of full batches, and those of the last 8 sizes of short batches
 }
@@ -151,7 +154,10 @@ func (t *Trainer) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := Stats{Uploaded: t.uploaded.Load(), Programs: len(t.programs)}
-	s.Updates, s.Epochs = t.counters.updates, t.counters.epochs
+	s.Epochs, s.Updates = t.counters.epochs, t.counters.before
+	for _, n := range t.counters.updates {
+		s.Updates += n
+	}
 	if t.memory != nil && t.memory.arena != nil {
 		s.Arena = t.memory.arena.Stats()
 		s.Pinned = s.Arena.Pinned + t.memory.extraPinnedBytes()

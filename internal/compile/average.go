@@ -24,7 +24,7 @@ func CompileAverages(ctx context.Context, cfg Config, params []ir.Part) (*ir.Pro
 	if err := c.averages(params); err != nil {
 		return nil, err
 	}
-	passes.Offload(c.Program, kernels.Mix, cfg.on(Views))
+	passes.Offload(c.Program, []*kernels.Op{kernels.Mix}, cfg.on(Views))
 	return c.Program, schedule.Run(ctx, c.Program, c.cfg.schedule())
 }
 

@@ -82,8 +82,8 @@ func (c *compiler) rewrite() {
 	run(cfg.on(Fuse), passes.Fuse)
 	run(cfg.on(Reduce), passes.Reduce)
 	run(train, func(p *ir.Program) { passes.Narrow(p, cfg.Precision) })
-	run(cfg.Update.GuardEach && cfg.on(Slices|Views), func(p *ir.Program) { passes.Slices(p, cfg.Update.Op, cfg.schedule()) })
-	run(true, func(p *ir.Program) { passes.Offload(p, cfg.Update.Op, cfg.on(Views)) })
+	run(cfg.Update.GuardEach && cfg.on(Slices|Views), func(p *ir.Program) { passes.Slices(p, c.rules, cfg.schedule()) })
+	run(true, func(p *ir.Program) { passes.Offload(p, c.rules, cfg.on(Views)) })
 	run(train, func(p *ir.Program) { remat.Run(p, cfg.Recompute, cfg.schedule()) })
 	// remat can leave unread instructions: a recomputation whose result a later round computes once
 	// more.
@@ -95,10 +95,12 @@ type compiler struct {
 	*ir.Builder
 	cfg     Config
 	graph   *frontend.Graph
-	forward *frontend.Forward // the lowered graph
-	loss    kernels.Value     // the scalar that is a result, and that the guard checks
-	weight  kernels.Value     // the sum of the weights; None: there are none
+	forward *frontend.Forward    // the lowered graph
+	loss    kernels.Value        // the scalar that is a result, and that the guard checks
+	weight  kernels.Value        // the sum of the weights; None: there are none
+	others  []frontend.LossValue // the same of other objectives
 
+	rules     []*kernels.Op            // operations of updates, each once
 	perWeight kernels.Value            // share / unit, the factor of w in the gradient of a loss; unset where that factor is 1 / weight
 	named     map[string]kernels.Value // results by name, before they are moved to homes
 }
@@ -109,6 +111,10 @@ func newCompiler(cfg Config) *compiler {
 	}
 	p := &ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}
 	b := ir.NewBuilder(p, cfg.Homes)
+	b.ControlsHome = cfg.controls()
+	if cfg.Objective != "" {
+		p.Name += ", " + cfg.Objective
+	}
 	return &compiler{
 		Builder: b,
 		cfg:     cfg,
@@ -135,7 +141,13 @@ func (c *compiler) step() (err error) {
 	}
 	c.loss = c.forward.Loss
 	if c.forward.Weight != kernels.None {
-		c.weigh()
+		c.loss, c.weight = c.weigh(c.forward.Loss, c.forward.Weight)
+	}
+	for _, o := range c.forward.Others {
+		if o.Weight != kernels.None {
+			o.Loss, o.Weight = c.weigh(o.Loss, o.Weight)
+		}
+		c.others = append(c.others, o)
 	}
 	// Before gradients: their rules copy the compute type of a product to the products of the
 	// backward pass.
@@ -164,8 +176,11 @@ func (c *compiler) step() (err error) {
 func (c *compiler) results() error {
 	f := c.forward
 	named := []ir.Result{
-		{Name: LossName, Value: c.loss}, {Name: WeightName, Value: c.weight},
+		{Name: LossOf(c.cfg.Objective), Value: c.loss}, {Name: WeightOf(c.cfg.Objective), Value: c.weight},
 		{Name: CorrectName, Value: f.Correct}, {Name: OutputName, Value: f.Output},
+	}
+	for _, o := range c.others {
+		named = append(named, ir.Result{Name: LossOf(o.Name), Value: o.Loss}, ir.Result{Name: WeightOf(o.Name), Value: o.Weight})
 	}
 	for _, r := range named {
 		if r.Value == kernels.None {

@@ -26,6 +26,20 @@ func IsResult(name string) bool {
 // MetricName returns the name of the result that is the sum of a metric.
 func MetricName(metric string) string { return "metric " + metric }
 
+// LossOf returns the name of the result LossName of an objective; "" is the first one.
+func LossOf(objective string) string { return ofObjective(LossName, objective) }
+
+// WeightOf returns the name of the result WeightName of an objective; "" is the first one.
+func WeightOf(objective string) string { return ofObjective(WeightName, objective) }
+
+// ofObjective returns the name of what an objective other than the first has for itself.
+func ofObjective(name, objective string) string {
+	if objective == "" {
+		return name
+	}
+	return name + " of " + objective
+}
+
 // Mode is what a program computes.
 type Mode uint8
 
@@ -47,8 +61,9 @@ func (m Mode) String() string {
 type Config struct {
 	frontend.Model
 	Mode      Mode
-	Eval      bool // of a machine: dropout and batch normalization work as outside training
-	Averaged  bool // to evaluate or predict: parameters that have averages are read at the homes of these
+	Objective string // name of the objective that the program trains; "": the first of the model
+	Eval      bool   // of a machine: dropout and batch normalization work as outside training
+	Averaged  bool   // to evaluate or predict: parameters that have averages are read at the homes of these
 	Update    Update
 	Recompute Recompute
 	Precision Precision
@@ -63,6 +78,14 @@ type Config struct {
 	Twice func() (frontend.Model, error)
 
 	scheduler *schedule.Scheduler // the only one, for tests; nil: all compete
+}
+
+// controls returns the name of the controls vector of the program's step.
+func (cfg *Config) controls() string {
+	if cfg.Objective == "" {
+		return ir.ControlsName
+	}
+	return ir.ControlsName + "/" + cfg.Objective
 }
 
 // Recompute selects the activations that are computed again, Precision the values of 16 bits.
@@ -103,22 +126,48 @@ func (cfg *Config) schedule() schedule.Options {
 		Order: cfg.on(Order), InPlace: cfg.on(InPlace), Views: cfg.on(Views), Scheduler: cfg.scheduler}
 }
 
+// Rule is the update of a parameter.
+type Rule struct {
+	Op       *kernels.Op
+	Attrs    any                                      // of Op; Attrs.Scaled (not Update.Scaled) is true where gradients are multiplied by a factor: see Factor
+	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
+	Controls string                                   // name of the controls vector that it reads; "": that of the step
+}
+
 // Update is the optimizer's part of a step.
 type Update struct {
-	Op       *kernels.Op
-	Attrs    any                                      // of Op; Attrs.Scaled (not the field below) is true where gradients are multiplied by a factor: see Factor
-	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
-	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
-	Norm     bool                                     // the squared norm of all gradients is a result of a step that updates; all gradients are kept
-	Window   Window                                   // the place of the step in its window
-	Keep     []string                                 // names of gradients that are results, if the step updates: see GradSuffix
+	Rule                                                 // of parameters that have no other
+	RuleOf   func(param string, spec kernels.Spec) *Rule // of a parameter; nil, or a nil result: Rule
+	ClipNorm float64                                     // largest global norm of the gradients, 0 for no limit
+	Norm     bool                                        // the squared norm of all gradients is a result of a step that updates; all gradients are kept
+	Window   Window                                      // the place of the step in its window
+	Keep     []string                                    // names of gradients that are results, if the step updates: see GradSuffix
+	// Own reports whether gradients and state of a parameter have homes of this objective's own,
+	// because an objective before it trains the parameter too; nil: none has.
+	Own func(param string) bool
+	// Shares: gradients that are kept until the update are values of scratch, which programs of other
+	// objectives use too, unless Window is another than Alone.
+	Shares bool
 	// Scaled: the loss is multiplied by the loss scale, which the host includes in
 	// kernels.ControlShare. The update multiplies gradients by kernels.ControlUnscale, 1 / that
 	// scale. All gradients are kept.
 	Scaled bool
-	// GuardEach checks the loss first and each gradient right before its own update, so that none
-	// is kept. ClipNorm, Norm, a Window other than Alone, and Scaled override it: all gradients are kept.
+	// GuardEach checks the loss first and each gradient right before its own update, so that none is
+	// kept. ClipNorm, Norm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
+}
+
+// homesGradients reports whether gradients have homes in region Gradients.
+func (u *Update) homesGradients() bool { return u.KeepsGradients() && (!u.Shares || u.Window != Alone) }
+
+// RuleFor returns the rule of a parameter.
+func (u *Update) RuleFor(param string, spec kernels.Spec) *Rule {
+	if u.RuleOf != nil {
+		if r := u.RuleOf(param, spec); r != nil {
+			return r
+		}
+	}
+	return &u.Rule
 }
 
 // Factor reports whether the update multiplies all gradients by a factor in any case: 1 / the loss

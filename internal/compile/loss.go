@@ -60,8 +60,14 @@ func (c *compiler) checkLoss() error {
 	}
 	g := newLossGrowth(c.Program, p)
 	g.follow()
-	if loss := c.forward.Loss; g.degrees[loss]&of(1) != 0 {
-		return &SumLossError{Loss: c.cfg.Loss.Name(), Sum: g.sums[loss]}
+	isSum := func(loss, weight kernels.Value) bool { return weight == kernels.None && g.degrees[loss]&of(1) != 0 }
+	if f := c.forward; isSum(f.Loss, f.Weight) {
+		return &SumLossError{Loss: c.cfg.Loss.Name(), Sum: g.sums[f.Loss]}
+	}
+	for i, o := range c.forward.Others {
+		if isSum(o.Loss, o.Weight) {
+			return &SumLossError{Loss: c.cfg.Others[i].Loss.Name(), Sum: g.sums[o.Loss]}
+		}
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func parallel(t *testing.T) {
 
 // updateOf returns the update by an optimizer, as the trainer configures it.
 func updateOf(o optim.Optimizer, clip optim.Clip) Update {
-	return Update{Op: o.Op(), Attrs: o.Attrs(clip, clip.Norm > 0), States: o.States, ClipNorm: clip.Norm}
+	return Update{Rule: Rule{Op: o.Op(), Attrs: o.Attrs(clip, clip.Norm > 0), States: o.States}, ClipNorm: clip.Norm}
 }
 
 // machine is a program in the memory of a device, its regions one after the other.

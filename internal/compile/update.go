@@ -37,8 +37,7 @@ func (c *compiler) update(grads []kernels.Value) error {
 	if err != nil {
 		return err
 	}
-	controls, err := c.Controls()
-	if err != nil {
+	if _, err := c.Controls(); err != nil {
 		return err
 	}
 	c.Label, c.Owner, c.Mark = "check loss", "guard", ""
@@ -52,8 +51,10 @@ func (c *compiler) update(grads []kernels.Value) error {
 	trained := c.trained(grads)
 	scale, keep := kernels.None, u.KeepsGradients()
 	if keep {
-		if err := c.keepGradients(trained, grads); err != nil {
-			return err
+		if u.homesGradients() {
+			if err := c.keepGradients(trained, grads); err != nil {
+				return err
+			}
 		}
 		if u.Window.Updates() {
 			for i, p := range trained {
@@ -73,7 +74,7 @@ func (c *compiler) update(grads []kernels.Value) error {
 			if !keep {
 				guard = c.check(p, i, grads, guard)
 			}
-			if err := c.apply(p, grads[p.Value], guard, controls, scale); err != nil {
+			if err := c.apply(p, grads[p.Value], guard, scale); err != nil {
 				return err
 			}
 		}
@@ -127,7 +128,7 @@ func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 func (c *compiler) keepGradients(ps []frontend.Param, grads []kernels.Value) error {
 	for _, p := range ps {
 		c.Label, c.Owner = "d"+p.Name, ir.OwnerOf(p.Name)
-		v, err := c.keepGradient(p.Name, grads[p.Value], c.cfg.Update.Window.adds())
+		v, err := c.keepGradient(c.homeName(p.Name, p.Name), grads[p.Value], c.cfg.Update.Window.adds())
 		if err != nil {
 			return err
 		}
@@ -276,18 +277,26 @@ func (c *compiler) checkNorm(ps []frontend.Param, scale, guard kernels.Value) ke
 }
 
 // apply appends the update of p by the gradient dx, times scale unless that is None.
-func (c *compiler) apply(p frontend.Param, dx, guard, controls, scale kernels.Value) error {
+func (c *compiler) apply(p frontend.Param, dx, guard, scale kernels.Value) error {
+	rule := c.cfg.Update.RuleFor(p.Name, c.Spec(p.Value))
+	controls, err := c.Controls()
+	if rule.Controls != "" {
+		controls, err = c.ControlsAt(rule.Controls)
+	}
+	if err != nil {
+		return err
+	}
 	in := []kernels.Value{p.Value, dx, guard, controls}
 	if scale != kernels.None {
 		in = append(in, scale)
 	}
-	if c.cfg.Update.States != nil {
+	if rule.States != nil {
 		region := ir.State
 		if c.cfg.Offload.State {
 			region = ir.HostState
 		}
-		for _, s := range c.cfg.Update.States(c.Spec(p.Value)) {
-			v, err := c.Home(region, ir.OwnerOf(p.Name), p.Name+"/"+s.Name, s.Spec)
+		for _, s := range rule.States(c.Spec(p.Value)) {
+			v, err := c.Home(region, ir.OwnerOf(p.Name), c.homeName(p.Name, p.Name+"/"+s.Name), s.Spec)
 			if err != nil {
 				return err
 			}
@@ -295,8 +304,20 @@ func (c *compiler) apply(p frontend.Param, dx, guard, controls, scale kernels.Va
 		}
 	}
 	c.Label, c.Owner = "update "+p.Name, ir.OwnerOf(p.Name)
-	c.Needed = append(c.Needed, c.ApplyAll(c.cfg.Update.Op, c.cfg.Update.Attrs, in...)...)
+	c.Needed = append(c.Needed, c.ApplyAll(rule.Op, rule.Attrs, in...)...)
+	if !slices.Contains(c.rules, rule.Op) {
+		c.rules = append(c.rules, rule.Op)
+	}
 	return nil
+}
+
+// homeName returns the name of a home of gradients or state of a parameter. It names the objective
+// where another one trains the parameter too.
+func (c *compiler) homeName(param, name string) string {
+	if own := c.cfg.Update.Own; own != nil && own(param) {
+		return ofObjective(name, c.cfg.Objective)
+	}
+	return name
 }
 
 // updateStatistics appends the update of the running statistics. An update changes nothing once the

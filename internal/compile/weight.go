@@ -23,19 +23,18 @@ import (
 // weightOwner is the owner of instructions and homes of weights.
 const weightOwner = "weights"
 
-// weigh appends the sums of a step: c.loss = Σ w·loss and c.weight = Σ w.
-func (c *compiler) weigh() {
-	f := c.forward
+// weigh appends the sums of a step: Σ w·loss and Σ w.
+func (c *compiler) weigh(losses, weights kernels.Value) (loss, weight kernels.Value) {
 	c.Label, c.Owner, c.Mark = "weighted loss", weightOwner, ""
-	sum := c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.weighted(f.Loss))
+	sum := c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.Apply(kernels.Mul, nil, losses, c.weightLike(weights, losses)))
 	c.Label = "sum of weights"
-	c.weight = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, f.Weight)
+	weight = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, weights)
 	// The root of a negative weight is NaN. So the loss is NaN where a weight is below 0, and sum
 	// itself elsewhere: adding 0·Σ√w changes no bit of it.
 	c.Label, c.Program.Weight = ir.WeightRoots, c.cfg.Weight.Name()
-	roots := c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.Apply(kernels.Sqrt, nil, f.Weight))
+	roots := c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.Apply(kernels.Sqrt, nil, weights))
 	c.Label = "weighted loss"
-	c.loss = c.Apply(kernels.Add, nil, sum, c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 0}, roots))
+	return c.Apply(kernels.Add, nil, sum, c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 0}, roots)), weight
 }
 
 // weighted returns v times the weights, element by element; v itself if there are none.
@@ -43,12 +42,12 @@ func (c *compiler) weighted(v kernels.Value) kernels.Value {
 	if c.forward.Weight == kernels.None {
 		return v
 	}
-	return c.Apply(kernels.Mul, nil, v, c.weightLike(v))
+	return c.Apply(kernels.Mul, nil, v, c.weightLike(c.forward.Weight, v))
 }
 
-// weightLike returns the weights in the shape of v.
-func (c *compiler) weightLike(v kernels.Value) kernels.Value {
-	w, shape := c.forward.Weight, c.Spec(v).Shape
+// weightLike returns the weights w in the shape of v.
+func (c *compiler) weightLike(w, v kernels.Value) kernels.Value {
+	shape := c.Spec(v).Shape
 	if c.Spec(w).Shape.Equal(shape) {
 		return w
 	}
@@ -57,7 +56,7 @@ func (c *compiler) weightLike(v kernels.Value) kernels.Value {
 
 // weightSeed appends the gradient of the losses.
 func (c *compiler) weightSeed(loss kernels.Value) (kernels.Value, error) {
-	u, w, unit := &c.cfg.Update, c.weightLike(loss), c.weight
+	u, w, unit := &c.cfg.Update, c.weightLike(c.forward.Weight, loss), c.weight
 	if u.Window == Alone && !u.Scaled {
 		return c.Apply(kernels.Div, nil, w, unit), nil
 	}
@@ -76,7 +75,7 @@ func (c *compiler) weightSeed(loss kernels.Value) (kernels.Value, error) {
 
 // weightUnit returns the unit of weights of the window, which its first step writes.
 func (c *compiler) weightUnit() (kernels.Value, error) {
-	const name = "unit of weights"
+	name := ofObjective("unit of weights", c.cfg.Objective)
 	if c.cfg.Update.Window.adds() {
 		return c.Home(ir.Gradients, weightOwner, name, c.Spec(c.weight))
 	}
@@ -97,7 +96,7 @@ func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 	u := &c.cfg.Update
 	if u.Window != Alone {
 		c.Label, c.Owner = "weights of the window", weightOwner
-		sum, err := c.keepGradient("sum of weights", c.Apply(kernels.Mul, nil, c.weight, c.perWeight), u.Window.adds())
+		sum, err := c.keepGradient(ofObjective("sum of weights", c.cfg.Objective), c.Apply(kernels.Mul, nil, c.weight, c.perWeight), u.Window.adds())
 		if err != nil {
 			return kernels.None, err
 		}

@@ -12,28 +12,35 @@ import (
 
 // Names of the values that host and program share.
 const (
-	ControlsName = "controls" // Slot: kernels.ControlsSpec, the step's learning rate and other scalars
+	ControlsName = "controls" // Slot: kernels.ControlsSpec, the step's learning rate and other scalars; see IsControls
 	GuardName    = "guard"    // Guard: kernels.GuardSpec, which tensor was not finite, or which index was out of range
 	IndexField   = "index"    // Slot: sample indices [B], where datasets are resident
 )
+
+// IsControls reports whether a home in region Slot is a controls vector. A program may have
+// several, such as one for each optimizer: their names begin with ControlsName and "/".
+func IsControls(name string) bool {
+	return name == ControlsName || strings.HasPrefix(name, ControlsName+"/")
+}
 
 // Builder appends instructions to a program. It implements kernels.Graph, to which gradient rules
 // append. The front end, the gradient rules of operations and the passes all build through it. Each
 // appended instruction copies the present Label, Owner, Mark and Backward.
 type Builder struct {
 	*Program
-	Homes    *Homes        // of all programs of one model
-	Label    string        // layer and node; empty: the operation's name
-	Owner    string        // layer; empty: inferred from the operands
-	Mark     string        // see Instr.Mark
-	Backward bool          // the backward pass is being built
-	Guard    kernels.Value // the status word after the last check so far; None: nothing is checked yet
-	controls kernels.Value // None: no instruction reads the controls yet
+	Homes        *Homes                   // of all programs of one model
+	Label        string                   // layer and node; empty: the operation's name
+	Owner        string                   // layer; empty: inferred from the operands
+	Mark         string                   // see Instr.Mark
+	Backward     bool                     // the backward pass is being built
+	Guard        kernels.Value            // the status word after the last check so far; None: nothing is checked yet
+	ControlsHome string                   // name of the controls vector; "": ControlsName
+	controls     map[string]kernels.Value // by name; those that an instruction reads
 }
 
 // NewBuilder returns a builder that appends to p.
 func NewBuilder(p *Program, homes *Homes) *Builder {
-	return &Builder{Program: p, Homes: homes, Guard: kernels.None, controls: kernels.None}
+	return &Builder{Program: p, Homes: homes, Guard: kernels.None}
 }
 
 // BuildError is what a builder panics with where operands do not fit an operation: gradient rules
@@ -147,11 +154,27 @@ func (b *Builder) Status() (guard kernels.Value, err error) {
 }
 
 // Controls returns the vector that the host writes before a step.
-func (b *Builder) Controls() (_ kernels.Value, err error) {
-	if b.controls == kernels.None {
-		b.controls, err = b.Home(Slot, "batch", ControlsName, kernels.ControlsSpec)
+func (b *Builder) Controls() (kernels.Value, error) {
+	if b.ControlsHome == "" {
+		return b.ControlsAt(ControlsName)
 	}
-	return b.controls, err
+	return b.ControlsAt(b.ControlsHome)
+}
+
+// ControlsAt returns the controls vector with that name.
+func (b *Builder) ControlsAt(name string) (kernels.Value, error) {
+	if v, ok := b.controls[name]; ok {
+		return v, nil
+	}
+	v, err := b.Home(Slot, "batch", name, kernels.ControlsSpec)
+	if err != nil {
+		return kernels.None, err
+	}
+	if b.controls == nil {
+		b.controls = make(map[string]kernels.Value)
+	}
+	b.controls[name] = v
+	return v, nil
 }
 
 // ControlAt appends a slice of one element, control k.

@@ -24,8 +24,8 @@ type Model struct {
 	// Output, and cost memory and time only in prediction. Nil: none.
 	Outputs gorgonia.Nodes
 	// Loss is the scalar to minimise, the mean over the rows of the batch. With Weight, it has one
-	// loss for each weight instead. Required. A trainer refuses a loss that is certainly a sum over
-	// the rows: use gorgonia.Mean, or multiply the sum by 1/batch.
+	// loss for each weight instead. Required, unless the model has Objectives. A trainer refuses a
+	// loss that is certainly a sum over the rows: use gorgonia.Mean, or multiply the sum by 1/batch.
 	Loss *gorgonia.Node
 	// MeanLoss states that Loss is meant as it is, so that a trainer does not look for a sum over
 	// the rows. Set it if the data make a sum a mean, such as weights that add up to 1.
@@ -36,8 +36,13 @@ type Model struct {
 	// no gradient flows through them. An update whose weights are all 0 is skipped. Nil: Loss is a
 	// mean.
 	Weight *gorgonia.Node
+	// Objectives are losses that are minimised in turn, each over parameters of its own, such as those
+	// of a generator and a discriminator. Nil: Loss is the only one. Otherwise Loss and Weight must be
+	// nil.
+	Objectives []Objective
 	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
-	// accuracy. With Weight, it has one element for each weight. Nil: no accuracy is reported.
+	// accuracy. With a Weight of the loss, or of the first objective, it has one element for each
+	// weight. Nil: no accuracy is reported.
 	Correct *gorgonia.Node
 	// Metrics are measured by Evaluate, in addition to the loss and the accuracy; see
 	// trainer.Options.TrainMetrics for training.
@@ -57,7 +62,8 @@ type Param struct {
 	Node *gorgonia.Node
 	// Init computes the initial values. Nil: they are copied from the value bound to Node.
 	Init Init
-	// Frozen excludes the parameter from training, as Options.Frozen of a trainer does.
+	// Frozen excludes the parameter from training: its values are those that the program writes, by
+	// trainer.Param.Write. See Net.Scalar.
 	Frozen bool
 }
 
@@ -75,9 +81,9 @@ func (n *Net) Classifier(x, logits *gorgonia.Node) (Model, error) {
 }
 
 // WeightedClassifier is Classifier with a weight for each sample. weight [B] has the type of the
-// logits; it is usually an input, and 0 leaves a sample out of the mean. The sample is computed all the
-// same: NaN in its x or a label outside 0..C-1 ends the step, since 0·NaN is NaN. [Net.Ignore] replaces
-// labels that are no class.
+// logits; it is usually an input, and 0 leaves a sample out of the mean. The sample is computed all
+// the same: NaN in its x or a label outside 0..C-1 ends the step, since 0·NaN is NaN. [Net.Ignore]
+// replaces labels that are no class.
 func (n *Net) WeightedClassifier(x, logits, weight *gorgonia.Node) (Model, error) {
 	if !n.head("classifier", x, logits) {
 		return Model{}, n.err

@@ -64,6 +64,7 @@ type Model struct {
 	// training updates them.
 	Statistics map[*gorgonia.Node]bool
 	Frozen     func(name string) bool // parameters, and statistics, that training does not change; nil: none
+	Untrained  func(name string) bool // further parameters that this program does not change; nil: none
 	Seed       uint64                 // of dropout
 
 	Loss    *gorgonia.Node // one floating-point number; with Weight, one for each weight
@@ -73,11 +74,15 @@ type Model struct {
 	Correct *gorgonia.Node // 1 for each row that is classified correctly, else 0; nil: none
 	Metrics []Metric       // sums over the rows of the batch
 	Keep    gorgonia.Nodes // further results, under their own names
+	// Others are the losses of the other objectives of the model, which evaluation reports too.
+	Others []Objective
+	// KeepReached leaves out the nodes of Keep that the loss does not depend on.
+	KeepReached bool
 
 	// Accumulate are inputs of a machine whose gradients are added to the contents of their homes.
 	Accumulate map[*gorgonia.Node]bool
-	// Only are the outputs of a machine that computes nothing else: no gradient gets a home, nothing is
-	// assigned, and no running statistic is moved. Empty: the machine runs the whole graph.
+	// Only are the outputs of a machine that computes nothing else: no gradient gets a home, nothing
+	// is assigned, and no running statistic is moved. Empty: the machine runs the whole graph.
 	Only gorgonia.Nodes
 }
 
@@ -85,6 +90,12 @@ type Model struct {
 type Metric struct {
 	Name string
 	Sum  *gorgonia.Node
+}
+
+// Objective is a loss with its weights, as Model.Loss and Model.Weight.
+type Objective struct {
+	Name         string
+	Loss, Weight *gorgonia.Node
 }
 
 // Options select the program that a graph is lowered for.
@@ -122,8 +133,15 @@ type Forward struct {
 	Loss, Weight, Output, Correct kernels.Value // None: the model has none, or the program does not read it
 	Outputs, Kept                 []ir.Result   // values of Model.Outputs and of Model.Keep, in their orders
 	Metrics                       []ir.Result   // values of Model.Metrics, in its order; none if the program predicts
+	Others                        []LossValue   // of Model.Others, in its order
 	Params                        []Param       // in the order in which they were lowered
 	Statistics                    []StatisticUpdate
+}
+
+// LossValue is the loss of an objective. Weight is None where it has no weights.
+type LossValue struct {
+	Name         string
+	Loss, Weight kernels.Value
 }
 
 // Graph lowers the nodes of one graph. A node is lowered once, however many nodes read it. Methods
@@ -180,15 +198,17 @@ func (g *Graph) Forward() (*Forward, error) {
 	}
 	f := &Forward{Loss: valueOf(g.Loss), Weight: valueOf(g.Weight), Output: valueOf(g.Output), Correct: valueOf(g.Correct),
 		Statistics: g.statistics}
-	switch {
-	case g.Predict:
-	case g.Weight != nil:
-		err = g.checkWeight()
-	default:
-		f.Loss, err = g.scalarLoss()
-	}
-	if err != nil {
-		return nil, err
+	if !g.Predict {
+		if f.Loss, err = g.lossOf(g.Loss, g.Weight); err != nil {
+			return nil, err
+		}
+		for _, o := range g.Others {
+			loss, err := g.lossOf(o.Loss, o.Weight)
+			if err != nil {
+				return nil, err
+			}
+			f.Others = append(f.Others, LossValue{Name: o.Name, Loss: loss, Weight: valueOf(o.Weight)})
+		}
 	}
 	if g.Predict {
 		for _, n := range g.Outputs {
@@ -200,7 +220,7 @@ func (g *Graph) Forward() (*Forward, error) {
 		}
 	}
 	for _, n := range g.Keep {
-		if n != nil {
+		if n != nil && slices.Contains(roots, n) {
 			f.Kept = append(f.Kept, ir.Result{Name: n.Name(), Value: g.values[n]})
 		}
 	}
@@ -224,8 +244,17 @@ func (g *Graph) roots() (gorgonia.Nodes, error) {
 	case g.Loss == nil:
 		return nil, ErrNoLoss
 	}
+	keep := g.Keep
+	if g.KeepReached {
+		keep = reachedFrom(results, keep)
+	}
+	for _, o := range g.Others {
+		if !g.Predict {
+			results = append(results, o.Loss, o.Weight)
+		}
+	}
 	var roots gorgonia.Nodes
-	for _, n := range slices.Concat(results, g.Keep) {
+	for _, n := range slices.Concat(results, keep) {
 		if n != nil && !slices.Contains(roots, n) {
 			roots = append(roots, n)
 		}
@@ -248,12 +277,37 @@ func (g *Graph) lower(roots gorgonia.Nodes) error {
 	return errors.Join(r.errs...)
 }
 
-// scalarLoss returns the value of the loss, which must have one floating-point element.
-func (g *Graph) scalarLoss() (kernels.Value, error) {
-	if g.Loss == nil {
-		return kernels.None, ErrNoLoss
+// reachedFrom returns those of nodes that are among roots, or that these depend on.
+func reachedFrom(roots, nodes gorgonia.Nodes) gorgonia.Nodes {
+	seen := make(map[*gorgonia.Node]bool)
+	stack := slices.Clone(roots)
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if n != nil && !seen[n] {
+			seen[n] = true
+			stack = append(stack, children(n)...)
+		}
 	}
-	return g.scalarOf(g.Loss)
+	var reached gorgonia.Nodes
+	for _, n := range nodes {
+		if seen[n] {
+			reached = append(reached, n)
+		}
+	}
+	return reached
+}
+
+// lossOf returns the value of a loss: one floating-point element, or one for each weight. weight
+// may be nil.
+func (g *Graph) lossOf(loss, weight *gorgonia.Node) (kernels.Value, error) {
+	switch {
+	case loss == nil:
+		return kernels.None, ErrNoLoss
+	case weight == nil:
+		return g.scalarOf(loss)
+	}
+	return g.values[loss], g.checkWeight(loss, weight)
 }
 
 // scalarOf returns the value of a loss, which must have one floating-point element.
@@ -267,17 +321,22 @@ func (g *Graph) scalarOf(loss *gorgonia.Node) (kernels.Value, error) {
 }
 
 // checkWeight returns an error unless each loss has a weight of its type.
-func (g *Graph) checkWeight() error {
-	loss, weight := g.Spec(g.values[g.Loss]), g.Spec(g.values[g.Weight])
+func (g *Graph) checkWeight(lossNode, weightNode *gorgonia.Node) error {
+	loss, weight := g.Spec(g.values[lossNode]), g.Spec(g.values[weightNode])
 	if !loss.Type.Float() || weight.Type != loss.Type || weight.Shape.Elems() != loss.Shape.Elems() {
 		return fmt.Errorf("weight %q is %v, loss %q is %v: with weights, the loss needs one floating-point number for each weight: %w",
-			g.Weight.Name(), weight, g.Loss.Name(), loss, kernels.ErrShape)
+			weightNode.Name(), weight, lossNode.Name(), loss, kernels.ErrShape)
 	}
 	return nil
 }
 
 // frozen reports whether training leaves the parameter, or statistic, of that name unchanged.
 func (g *Graph) frozen(name string) bool { return g.Frozen != nil && g.Frozen(name) }
+
+// untrained reports whether the program leaves the parameter of that name unchanged.
+func (g *Graph) untrained(name string) bool {
+	return g.frozen(name) || g.Untrained != nil && g.Untrained(name)
+}
 
 func (g *Graph) isInput(n *gorgonia.Node) bool { _, ok := g.Inputs[n]; return ok }
 
@@ -301,7 +360,7 @@ func (g *Graph) CheckReached(grads []kernels.Value) error {
 	var missing []string
 	for _, n := range g.Model.Graph.AllNodes() {
 		isParam := n.IsVar() && !g.isInput(n) && !g.Model.Statistics[n] && (n.Value() != nil || g.Model.Params[n])
-		if !isParam || g.frozen(n.Name()) || !isFloat(n) {
+		if !isParam || g.untrained(n.Name()) || !isFloat(n) {
 			continue
 		}
 		if v, ok := g.values[n]; !ok || grads[v] == kernels.None {

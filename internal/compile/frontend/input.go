@@ -64,7 +64,7 @@ func (g *Graph) input(n *gorgonia.Node) (kernels.Value, error) {
 	}
 	g.byName[name] = v
 	// Integers cannot be trained.
-	frozen := !spec.Type.Float() || g.frozen(n.Name())
+	frozen := !spec.Type.Float() || g.untrained(n.Name())
 	g.params = append(g.params, paramNode{Param{Name: name, Value: v, Frozen: frozen}, n})
 	return v, nil
 }

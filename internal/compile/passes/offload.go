@@ -35,11 +35,11 @@ const (
 //	                                 writeback w', m' to w, m
 //
 // The scheduler decides where transfers stand. Rows that pass Slices cut from an offloaded
-// parameter stay views of host memory: only their update copies them. update is the optimizer's
-// operation; where views is false, an update is not cut. Offload changes nothing where no home is
+// parameter stay views of host memory: only their update copies them. updates are the operations of
+// optimizers; where views is false, an update is not cut. Offload changes nothing where no home is
 // in host memory.
-func Offload(p *ir.Program, update *kernels.Op, views bool) {
-	o := offloader{Builder: ir.NewBuilder(p, nil), update: update, views: views,
+func Offload(p *ir.Program, updates []*kernels.Op, views bool) {
+	o := offloader{Builder: ir.NewBuilder(p, nil), views: views,
 		offloaded: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value),
 		whole: make(map[kernels.Value]int)}
 	for v, val := range p.Values {
@@ -50,7 +50,7 @@ func Offload(p *ir.Program, update *kernels.Op, views bool) {
 	if len(o.offloaded) == 0 {
 		return
 	}
-	instrs, changed := p.Instrs, updatedBy(p, update)
+	instrs, changed := p.Instrs, updatedBy(p, updates)
 	p.Instrs = make([]ir.Instr, 0, len(instrs))
 	for _, in := range instrs {
 		switch {
@@ -58,7 +58,7 @@ func Offload(p *ir.Program, update *kernels.Op, views bool) {
 			o.offloaded[in.Out[0]] = true
 			o.whole[in.Out[0]] = o.Spec(in.In[0]).Shape.Elems()
 			p.Instrs = append(p.Instrs, in)
-		case in.Op == update:
+		case slices.Contains(updates, in.Op):
 			o.updateParts(in)
 		default:
 			o.readCopies(&in, nil)
@@ -67,11 +67,11 @@ func Offload(p *ir.Program, update *kernels.Op, views bool) {
 	}
 }
 
-// updatedBy returns the values that instructions of op change.
-func updatedBy(p *ir.Program, op *kernels.Op) map[kernels.Value]bool {
+// updatedBy returns the values that instructions of ops change.
+func updatedBy(p *ir.Program, ops []*kernels.Op) map[kernels.Value]bool {
 	found := make(map[kernels.Value]bool)
 	for i := range p.Instrs {
-		if in := &p.Instrs[i]; in.Op == op {
+		if in := &p.Instrs[i]; slices.Contains(ops, in.Op) {
 			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				found[in.In[k]] = true
 			}
@@ -83,7 +83,6 @@ func updatedBy(p *ir.Program, op *kernels.Op) map[kernels.Value]bool {
 // offloader is the state of the pass.
 type offloader struct {
 	*ir.Builder
-	update    *kernels.Op
 	views     bool
 	offloaded map[kernels.Value]bool          // values in host memory: homes, and rows of them that updates change
 	copies    map[kernels.Value]kernels.Value // by home

@@ -29,9 +29,9 @@ var tests = []struct {
 	{"round", func(p *ir.Program) { Round(p, half) }, roundExamples},
 	{"narrow", func(p *ir.Program) { Narrow(p, half) }, narrowExamples},
 	{"slices", func(p *ir.Program) {
-		Slices(p, kernels.SGD, schedule.Options{Order: true, InPlace: true, Views: true})
+		Slices(p, []*kernels.Op{kernels.SGD}, schedule.Options{Order: true, InPlace: true, Views: true})
 	}, slicesExamples},
-	{"offload", func(p *ir.Program) { Offload(p, kernels.SGD, true) }, offloadExamples},
+	{"offload", func(p *ir.Program) { Offload(p, []*kernels.Op{kernels.SGD}, true) }, offloadExamples},
 }
 
 func TestPassesRewriteProgramsLikeTheirGoldenFiles(t *testing.T) {

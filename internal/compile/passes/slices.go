@@ -34,9 +34,9 @@ const (
 // It needs views, and an update that overwrites only operands of the parameter's shape. A gradient
 // gets the fewest slices for which it does not set the peak: see sliceCounts. If all slices
 // together do not lower the peak of a trial schedule, p stays as it is. Where o.Like is set, each
-// gradient gets as many slices as in o.Like. update is the optimizer's operation.
-func Slices(p *ir.Program, update *kernels.Op, o schedule.Options) {
-	found := sliceables(p, update)
+// gradient gets as many slices as in o.Like. updates are the operations of optimizers.
+func Slices(p *ir.Program, updates []*kernels.Op, o schedule.Options) {
+	found := sliceables(p, updates)
 	if len(found) == 0 {
 		return
 	}
@@ -69,14 +69,14 @@ type sliceable struct {
 // sliceables returns the gradients that can be cut, in the order of their updates: a product makes
 // them, only their check and the update right after it read them, they have rows for two slices,
 // and their update changes nothing but rows.
-func sliceables(p *ir.Program, update *kernels.Op) []sliceable {
+func sliceables(p *ir.Program, updates []*kernels.Op) []sliceable {
 	u := usesOf(p)
 	var found []sliceable
 	for i := 1; i < len(p.Instrs); i++ {
 		// Operands of an update: parameter, gradient, status word, controls, then scale and states.
 		// Of a check: gradient, status word.
 		check, apply := &p.Instrs[i-1], &p.Instrs[i]
-		if apply.Op != update || check.Op != kernels.CheckFinite || len(apply.In) < 4 ||
+		if !slices.Contains(updates, apply.Op) || check.Op != kernels.CheckFinite || len(apply.In) < 4 ||
 			check.In[0] != apply.In[1] || check.Out[0] != apply.In[2] {
 			continue
 		}
