@@ -227,7 +227,7 @@ func (d *diagnosis) checkHomes() error {
 // chainInputs reads the inputs of a chain, or of the root of weights, which it may overwrite. For
 // other operations it returns nil.
 func (d *diagnosis) chainInputs(in *ir.Instr) ([][]byte, error) {
-	if in.Op != kernels.Chain && (in.Op != kernels.Sqrt || in.Label != ir.WeightRoots) {
+	if _, weighs := ir.WeightOf(in.Label); in.Op != kernels.Chain && (in.Op != kernels.Sqrt || !weighs) {
 		return nil, nil
 	}
 	data := make([][]byte, len(in.In))
@@ -250,10 +250,10 @@ func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) erro
 	case kernels.Chain:
 		return d.blameStep(in, before, e)
 	case kernels.Sqrt:
-		if in.Label == ir.WeightRoots {
+		if name, ok := ir.WeightOf(in.Label); ok {
 			w := make([]float64, p.Values[in.In[0]].Spec.Shape.Elems())
 			kernels.Load(w, p.Values[in.In[0]].Spec.Type, before[0])
-			return d.blameWeight(in, w, e)
+			return d.blameWeight(in, name, w, e)
 		}
 	case kernels.MatMul: // the output may be a slice of rows of a gradient
 		e.Index += in.Attrs.(kernels.MatMulAttrs).Rows[0] * p.Values[in.Out[0]].Spec.Shape[1]
@@ -290,14 +290,15 @@ func (d *diagnosis) blameStep(in *ir.Instr, before [][]byte, e *NonFiniteError) 
 		for i, v := range out.Data {
 			if !finite(v) {
 				e.Op, e.Label, e.Index, e.Value = step.Op.Name, in.Steps[k], i, v
-				if e.Label != ir.WeightRoots {
+				name, ok := ir.WeightOf(e.Label)
+				if !ok {
 					return e
 				}
 				if step.A < len(operands) {
-					return d.blameWeight(in, operands[step.A].Data, e)
+					return d.blameWeight(in, name, operands[step.A].Data, e)
 				}
 				kernels.Chain.Ref(&kernels.ChainAttrs{Steps: a.Steps[:step.A-len(operands)+1]}, operands, []kernels.Tensor{out})
-				return d.blameWeight(in, out.Data, e)
+				return d.blameWeight(in, name, out.Data, e)
 			}
 		}
 	}

@@ -156,14 +156,14 @@ func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
 	return e
 }
 
-// blameWeight names the first weight below 0 in w, the operand of the root that in computes; e is about
-// that root. A field is named if w has its elements.
-func (d *diagnosis) blameWeight(in *ir.Instr, w []float64, e *NonFiniteError) error {
+// blameWeight names the first weight below 0 in w, the operand of the root that in computes and value
+// of the node called name; e is about that root. A field is named if w has its elements.
+func (d *diagnosis) blameWeight(in *ir.Instr, name string, w []float64, e *NonFiniteError) error {
 	i := slices.IndexFunc(w, func(x float64) bool { return x < 0 })
 	if i < 0 { // a root that is not finite for another reason
 		return e
 	}
-	e.err, e.Op, e.Label, e.Index, e.Value = ErrWeight, "weight", d.program.Weight, i, w[i]
+	e.err, e.Op, e.Label, e.Index, e.Value = ErrWeight, "weight", name, i, w[i]
 	for _, operand := range in.In {
 		f := d.fields.under(d.program, operand)
 		if f == nil || f.sampleElems()*len(d.slot.indices) != len(w) {

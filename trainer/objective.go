@@ -94,9 +94,9 @@ func describeModel(g *gorgonia.ExprGraph, m Model) *modelInfo {
 }
 
 // matches reports whether pattern selects the parameter called name: it is the name, that of its
-// layer or scope, a prefix of the name that ends in "/", or a pattern of path.Match.
+// layer or scope, with or without a final "/", or a pattern of path.Match.
 func matches(pattern, name string) bool {
-	if ir.Selects([]string{pattern}, name) || strings.HasSuffix(pattern, "/") && strings.HasPrefix(name, pattern) {
+	if ir.Selects([]string{pattern}, name) {
 		return true
 	}
 	ok, err := path.Match(pattern, name)

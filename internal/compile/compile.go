@@ -141,11 +141,11 @@ func (c *compiler) step() (err error) {
 	}
 	c.loss = c.forward.Loss
 	if c.forward.Weight != kernels.None {
-		c.loss, c.weight = c.weigh(c.forward.Loss, c.forward.Weight)
+		c.loss, c.weight = c.weigh(c.cfg.Weight.Name(), c.forward.Loss, c.forward.Weight)
 	}
-	for _, o := range c.forward.Others {
+	for i, o := range c.forward.Others {
 		if o.Weight != kernels.None {
-			o.Loss, o.Weight = c.weigh(o.Loss, o.Weight)
+			o.Loss, o.Weight = c.weigh(c.cfg.Others[i].Weight.Name(), o.Loss, o.Weight)
 		}
 		c.others = append(c.others, o)
 	}

@@ -23,15 +23,15 @@ import (
 // weightOwner is the owner of instructions and homes of weights.
 const weightOwner = "weights"
 
-// weigh appends the sums of a step: Σ w·loss and Σ w.
-func (c *compiler) weigh(losses, weights kernels.Value) (loss, weight kernels.Value) {
+// weigh appends the sums of a step: Σ w·loss and Σ w. name is that of the node of weights.
+func (c *compiler) weigh(name string, losses, weights kernels.Value) (loss, weight kernels.Value) {
 	c.Label, c.Owner, c.Mark = "weighted loss", weightOwner, ""
 	sum := c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.Apply(kernels.Mul, nil, losses, c.weightLike(weights, losses)))
 	c.Label = "sum of weights"
 	weight = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, weights)
 	// The root of a negative weight is NaN. So the loss is NaN where a weight is below 0, and sum
 	// itself elsewhere: adding 0·Σ√w changes no bit of it.
-	c.Label, c.Program.Weight = ir.WeightRoots, c.cfg.Weight.Name()
+	c.Label = ir.WeightRoots(name)
 	roots := c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.Apply(kernels.Sqrt, nil, weights))
 	c.Label = "weighted loss"
 	return c.Apply(kernels.Add, nil, sum, c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 0}, roots)), weight

@@ -206,7 +206,7 @@ func (p *Program) Maker(v kernels.Value) *Instr {
 // part before one of its slashes. "encoder" and "encoder/dense" select "encoder/dense/w".
 func Selects(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
-		rest, ok := strings.CutPrefix(name, n)
+		rest, ok := strings.CutPrefix(name, strings.TrimSuffix(n, "/"))
 		return ok && (rest == "" || rest[0] == '/')
 	})
 }

@@ -9,6 +9,7 @@ package ir
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -52,8 +53,16 @@ type Value struct {
 	Delta int64
 }
 
-// WeightRoots is the label of the instruction whose result is NaN where a weight is below 0.
-const WeightRoots = "root of weights"
+// weightRoots begins the label of an instruction whose result is NaN where a weight is below 0.
+const weightRoots = "root of weights "
+
+// WeightRoots returns the label of the instruction whose result is NaN where one of the weights is
+// below 0, which the node called name has.
+func WeightRoots(name string) string { return weightRoots + name }
+
+// WeightOf returns the name of the node of weights whose roots an instruction labelled so computes.
+// ok is false for other labels.
+func WeightOf(label string) (name string, ok bool) { return strings.CutPrefix(label, weightRoots) }
 
 // FallbackMark is the mark of instructions that run Gorgonia's own code.
 const FallbackMark = "fallback, allocates"
@@ -97,7 +106,6 @@ type Program struct {
 	Trained   []string   // parameters that are updated
 	Variances []string   // running variances that are updated
 	Indices   []Indices  // indices that are checked
-	Weight    string     // name of the node that weighs the losses; empty: none does
 	// Follows are dependencies that operands do not show. Follows[v] = w: the instruction that
 	// makes v runs after the one that makes w. So each slice of a gradient is computed only after
 	// the update has read the slice before it.
