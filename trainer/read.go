@@ -89,7 +89,7 @@ func readKept[T float32 | float64](t *Trainer, name string, dst []T) error {
 	if err := checkLength(name, v.Spec, len(dst)); err != nil {
 		return err
 	}
-	s := t.slots[t.kept.slot]
+	s := t.slots[t.kept.slot].of(t.kept.program.objective)
 	t.memory.willRead(s.resultsSpan)
 	toFloats(dst, v.Spec.Type, s.results[v.Ref.Offset:v.Ref.Offset+v.Ref.Size])
 	return nil

@@ -102,7 +102,8 @@ func (s *slot) openStep(m *memory, rows int) (err error) {
 	if home, ok := homes.Find(ir.Guard, ir.GuardName); ok {
 		s.status = dataloader.View[int32](bytesOf(at(home.Ref)))
 	}
-	s.results = bytesOf(at(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)}))
+	s.resultsSpan = at(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)})
+	s.results = bytesOf(s.resultsSpan)
 	s.outcome = m.hostSpan(m.plan.outcome(s.index), s.index, s.objective)
 	return nil
 }
