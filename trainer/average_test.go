@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -114,7 +115,7 @@ func TestAveragesEvaluateAndPredictLikeParameters(t *testing.T) {
 		opt.Average = optim.Average{}
 		plain, other := made(t, small, opt), made(t, small, opt)
 		for range 3 {
-			if got, want := fit(t, tr, ds), fit(t, plain, ds); got != want {
+			if got, want := fit(t, tr, ds), fit(t, plain, ds); !reflect.DeepEqual(got, want) {
 				t.Errorf("with averages %+v, without %+v", got, want)
 			}
 		}
@@ -126,7 +127,7 @@ func TestAveragesEvaluateAndPredictLikeParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := evaluate(t, other, test); got != want || got == evaluate(t, tr, test) {
+		if want := evaluate(t, other, test); !reflect.DeepEqual(got, want) || reflect.DeepEqual(got, evaluate(t, tr, test)) {
 			t.Errorf("with averages %+v, with these as parameters %+v, with the parameters %+v", got, want, evaluate(t, tr, test))
 		}
 		var rows []float64
@@ -139,7 +140,7 @@ func TestAveragesEvaluateAndPredictLikeParameters(t *testing.T) {
 		if want := outputs(t, other, test); !slices.Equal(rows, want) || slices.Equal(rows, outputs(t, tr, test)) {
 			t.Errorf("with averages %v, with these as parameters %v", rows, want)
 		}
-		if got, want := fit(t, tr, ds), fit(t, plain, ds); got != want {
+		if got, want := fit(t, tr, ds), fit(t, plain, ds); !reflect.DeepEqual(got, want) {
 			t.Errorf("after an evaluation with averages %+v, without %+v", got, want)
 		}
 	})

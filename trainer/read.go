@@ -141,7 +141,7 @@ func checkLength(name string, s kernels.Spec, got int) error {
 }
 
 // toFloats sets dst to the elements of type t at b.
-func convert[T float32 | float64](dst []T, t arena.DType, b []byte) {
+func toFloats[T float32 | float64](dst []T, t arena.DType, b []byte) {
 	switch t {
 	case arena.Float32:
 		convertAll(dst, dataloader.View[float32](b))

@@ -80,9 +80,9 @@ var rules = map[string]rule{
 		other: gorgonia},
 	"trainer/loop":    {ours: "dataloader trainer trainer/optim"},
 	"trainer/metrics": {ours: "trainer/layers", other: gorgonia},
-	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":  {ours: "arena kernels"},
-	"trainer/report": {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/layers":  {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":   {ours: "arena kernels"},
+	"trainer/report":  {ours: "arena", other: "github.com/dustin/go-humanize"},
 }
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
