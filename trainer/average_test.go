@@ -387,3 +387,39 @@ func TestAveragesOfResidentDataAndUnderDebug(t *testing.T) {
 		}
 	})
 }
+
+// With several objectives, the average of a parameter moves with the updates of the first objective that trains it, and counts these.
+func TestAveragesFollowTheirObjectives(t *testing.T) {
+	const decay = 0.75
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 8*6, 4, 3)
+		tr := made(t, rivals, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.2},
+			Objectives: []trainer.Objective{{Name: "b", Every: 2}}, Average: optim.Average{Decay: decay, Start: 2}})
+		updates, want := map[string]int{}, numbersOf(t, tr.Params)
+		for s, err := range tr.Steps(t.Context(), ds) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			updates[s.Objective]++
+			for name, w := range numbersOf(t, tr.Params) {
+				if statistic := name == "norm/mean" || name == "norm/variance"; !statistic && strings.HasPrefix(name, "b/") != (s.Objective == "b") {
+					continue // the trunk is of both: it follows the first
+				} else if statistic || updates[s.Objective] <= 2 {
+					want[name] = w
+					continue
+				}
+				for i := range w {
+					want[name][i] = decay*want[name][i] + (1-decay)*w[i]
+				}
+			}
+			for name, got := range numbersOf(t, tr.Averaged().Params) {
+				if !equalNumbers(map[string][]float64{name: got}, map[string][]float64{name: want[name]}, 1e-6) {
+					t.Fatalf("step %d, %s: the average of %q is %v, want %v", s.Step, s.Objective, name, got, want[name])
+				}
+			}
+		}
+		if updates["a"] != 6 || updates["b"] != 3 {
+			t.Errorf("updates %v, want 6 of a and 3 of b", updates)
+		}
+	})
+}
