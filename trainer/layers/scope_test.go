@@ -71,7 +71,7 @@ func TestASharedLayerHasOneParameterForAllItsUses(t *testing.T) {
 	n := layers.New(gorgonia.NewGraph())
 	x, y := n.Input("x", 2, 3), n.Input("y", 2, 3)
 	first := n.Shared("s").Scope("deep").Dense(x, "d", 4, layers.Tanh)
-	again := n.Shared("s/deep").Dense(x, "d", 4, layers.Tanh) // of the same operands, which Gorgonia makes one
+	again := n.Shared("s/deep").Dense(x, "d", 4, layers.Tanh) // of the same operands: its activation is a node of its own
 	second := n.Scope("s").Shared("deep").Dense(y, "d", 4, layers.Tanh)
 	third := n.Shared("s").Scope("deep").Dense(n.Neg(x, ""), "d", 4, layers.Sigmoid)
 	if n.Err() != nil {
@@ -83,7 +83,7 @@ func TestASharedLayerHasOneParameterForAllItsUses(t *testing.T) {
 	for i, c := range []struct {
 		node *gorgonia.Node
 		want string
-	}{{first, "s/deep/d/act"}, {again, "s/deep/d/act"}, {second, "s/deep/d/act 2"}, {third, "s/deep/d/act 3"}} {
+	}{{first, "s/deep/d/act"}, {again, "s/deep/d/act 2"}, {second, "s/deep/d/act 3"}, {third, "s/deep/d/act 4"}} {
 		if c.node.Name() != c.want {
 			t.Errorf("use %d is called %q, want %q", i, c.node.Name(), c.want)
 		}
