@@ -71,7 +71,7 @@ func TestASharedLayerHasOneParameterForAllItsUses(t *testing.T) {
 	n := layers.New(gorgonia.NewGraph())
 	x, y := n.Input("x", 2, 3), n.Input("y", 2, 3)
 	first := n.Shared("s").Scope("deep").Dense(x, "d", 4, layers.Tanh)
-	again := n.Shared("s/deep").Dense(x, "d", 4, layers.Tanh) // of the same operands: a node of its own
+	again := n.Shared("s/deep").Dense(x, "d", 4, layers.Tanh) // of the same operands: its activation is a node of its own
 	second := n.Scope("s").Shared("deep").Dense(y, "d", 4, layers.Tanh)
 	third := n.Shared("s").Scope("deep").Dense(n.Neg(x, ""), "d", 4, layers.Sigmoid)
 	if n.Err() != nil {
