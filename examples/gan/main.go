@@ -45,6 +45,9 @@ func gan(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	d := net.Shared("discriminator") // two uses of the same parameters
 	real, generated := discriminator(d, x), discriminator(d, digits)
 
+	// Reals have the target 0.9, so that the discriminator does not become certain (Salimans and
+	// others, 2016).
+	smooth := net.Constant(0.9, "smooth", batch, 1)
 	ones, zeros := net.Constant(1.0, "ones", batch, 1), net.Constant(0.0, "zeros", batch, 1)
 	loss := func(logits, target *gorgonia.Node, name string) *gorgonia.Node {
 		return net.Mean(net.BinaryCrossEntropy(logits, target, nil, name+"/rows"), name, layers.Reduce{})
@@ -53,7 +56,7 @@ func gan(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 		Inputs: net.Inputs(), Output: digits, Params: net.Params(),
 		Objectives: []layers.Objective{
 			{Name: "discriminator", Params: []string{"discriminator/"},
-				Loss: net.Add(loss(real, ones, "loss/real"), loss(generated, zeros, "loss/generated"), "loss/discriminator")},
+				Loss: net.Add(loss(real, smooth, "loss/real"), loss(generated, zeros, "loss/generated"), "loss/discriminator")},
 			{Name: "generator", Params: []string{"generator/"}, Loss: loss(generated, ones, "loss/generator")},
 		},
 	}, net.Err()
@@ -69,7 +72,7 @@ func generator(net *layers.Net, z *gorgonia.Node) *gorgonia.Node {
 // discriminator adds the discriminator, 784-512-256-1, and returns logits. Dropout keeps it from
 // being certain.
 func discriminator(net *layers.Net, x *gorgonia.Node) *gorgonia.Node {
-	h := net.Dense(x, "hidden1", 512, layers.LeakyReLU(0.2))
+	h := net.Dense(net.Affine(x, "", 2, -1), "hidden1", 512, layers.LeakyReLU(0.2))
 	h = net.Dropout(h, "dropout1", 0.3)
 	h = net.Dense(h, "hidden2", 256, layers.LeakyReLU(0.2))
 	h = net.Dropout(h, "dropout2", 0.3)
@@ -90,16 +93,14 @@ func load(f run.Flags) (train, test dataloader.Dataset, err error) {
 	return withNoise(train), withNoise(test), nil
 }
 
-// adjust sets the options of a GAN: Adam with less momentum (Radford, Metz and Chintala, 2016), a
-// constant rate, and an average of the generator, which draws better digits than its last step.
+// adjust sets the options of a GAN: Adam with less momentum (Radford, Metz and Chintala, 2016), and
+// an average of the generator, which draws better digits than its last step.
 func adjust(f run.Flags, opt *trainer.Options) {
 	if f.Optimizer == "adam" {
 		opt.Optimizer = optim.Adam{Rate: f.Rate, Beta1: 0.5}
+		opt.Objectives = []trainer.Objective{{Name: "discriminator", Optimizer: optim.Adam{Rate: f.Rate / 4, Beta1: 0.5}}}
 	}
 	opt.Average = optim.Average{Decay: 0.998}
-	if f.Resident {
-		opt.Resident = append(opt.Resident, drawn)
-	}
 }
 
 // Layout of the picture: rows and columns of enlarged digits with gaps around them.
@@ -110,19 +111,21 @@ const (
 	cell    = side*enlarge + gap
 )
 
-// drawn is the noise of the digits in the picture.
-var drawn dataloader.Dataset = noise{samples: columns * columns, fixed: true}
-
-// draw writes a PNG of 64 digits, made of the same noise each time by the averaged generator.
-func draw(ctx context.Context, t *trainer.Trainer, _ dataloader.Dataset, w io.Writer) error {
+// draw writes a PNG of 64 digits that the averaged generator makes of the noise of the test set, the
+// same after each epoch.
+func draw(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset, w io.Writer) error {
 	const size = columns*cell + gap
 	picture := image.NewGray(image.Rect(0, 0, size, size))
 	for i := range picture.Pix {
 		picture.Pix[i] = 96
 	}
-	for p, err := range t.Averaged().Predict(ctx, drawn) {
+	// The whole test set, which may be resident, and not a part of it, which never is.
+	for p, err := range t.Averaged().Predict(ctx, test) {
 		if err != nil {
 			return err
+		}
+		if p.Sample >= columns*columns {
+			break
 		}
 		left, top := gap+p.Sample%columns*cell, gap+p.Sample/columns*cell
 		for i, ink := range p.Output {

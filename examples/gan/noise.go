@@ -8,12 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// noise is a dataset of samples of normally distributed numbers, the field "z". Without fixed, each
-// epoch has others.
-type noise struct {
-	samples int
-	fixed   bool
-}
+// noise is a dataset of samples of normally distributed numbers, the field "z". Each
+// epoch of a training has others.
+type noise struct{ samples int }
 
 func (n noise) Len() int { return n.samples }
 
@@ -23,9 +20,6 @@ func (n noise) Fields() []dataloader.Field {
 
 // Fetch writes z. The numbers depend only on the seed, the epoch and the index of the sample.
 func (n noise) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
-	if n.fixed {
-		at.Epoch = 0
-	}
 	random := at.Rand()
 	z := dataloader.View[float32](dst[0])
 	for i := range z { // Box and Muller
