@@ -98,7 +98,6 @@ func load(f run.Flags) (train, test dataloader.Dataset, err error) {
 func adjust(f run.Flags, opt *trainer.Options) {
 	if f.Optimizer == "adam" {
 		opt.Optimizer = optim.Adam{Rate: f.Rate, Beta1: 0.5}
-		opt.Objectives = []trainer.Objective{{Name: "discriminator", Optimizer: optim.Adam{Rate: f.Rate / 4, Beta1: 0.5}}}
 	}
 	opt.Average = optim.Average{Decay: 0.998}
 }
