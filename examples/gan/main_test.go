@@ -15,7 +15,7 @@ import (
 )
 
 func TestBothLearnInFlatMemoryAndTheirDigitsAreDrawn(t *testing.T) {
-	samples, epochs := 30000, 3
+	samples, epochs := 60000, 5 // the picture of two epochs is still fog
 	if testing.Short() {
 		samples, epochs = 600, 2
 	}
