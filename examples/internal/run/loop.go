@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -21,6 +22,8 @@ type Results struct {
 	TestAccuracy        *float64  `json:"test_accuracy,omitempty"` // nil if the model reports none
 	TestLoss            float64   `json:"test_loss"`
 	TrainLoss           float64   `json:"train_loss"`
+	TestLosses          Losses    `json:"test_losses,omitempty"` // of each objective, if there are several
+	TrainLosses         Losses    `json:"train_losses,omitempty"`
 	ImagesPerS          float64   `json:"images_per_s"` // in the fastest epoch
 	ArenaBytes          int64     `json:"arena_bytes"`
 	DriftBytes          int64     `json:"drift_bytes"` // change of the arena bytes in use from the first epoch to the last
@@ -31,10 +34,14 @@ type Results struct {
 	ParametersSHA256    string    `json:"parameters_sha256"` // of all parameters after training, in hexadecimal: equal for equal bits
 }
 
+// Losses are losses by the name of their objective.
+type Losses map[string]float64
+
 // Loop trains for a number of epochs and prints a line after each.
 type Loop struct {
 	Out    io.Writer
 	Epochs int
+	Each   func() error // called after each epoch; may be nil
 
 	bar    *progressbar.ProgressBar
 	heap   runtime.MemStats
@@ -90,21 +97,26 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		}
 		speed := float64(fit.Samples) / seconds
 		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n",
-			epoch+1, speed, score(fit.Loss, fit.Accuracy), score(val.Loss, val.Accuracy), inUse)
+			epoch+1, speed, lossText(fit), lossText(val), inUse)
 		r.tested(val)
-		r.TrainLoss = fit.Loss
+		r.TrainLoss, r.TrainLosses = fit.Loss, losses(fit)
 		r.ImagesPerS = max(r.ImagesPerS, speed)
 		r.DriftBytes = inUse - first
 		r.UploadBytesPerEpoch = fit.Uploaded
 		r.AllocsPerStep = median(l.allocs)
 		r.EpochSeconds = append(r.EpochSeconds, seconds)
+		if l.Each != nil {
+			if err := l.Each(); err != nil {
+				return r, err
+			}
+		}
 	}
 	if l.Epochs == 0 {
 		val, err := t.Evaluate(ctx, test)
 		if err != nil {
 			return r, err
 		}
-		fmt.Fprintf(l.Out, "untrained  test loss %s\n", score(val.Loss, val.Accuracy))
+		fmt.Fprintf(l.Out, "untrained  test loss %s\n", lossText(val))
 		r.tested(val)
 	}
 	var err error
@@ -114,10 +126,37 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 
 // tested sets the results of an evaluation.
 func (r *Results) tested(val trainer.Result) {
-	r.TestLoss, r.TestAccuracy = val.Loss, nil
+	r.TestLoss, r.TestLosses, r.TestAccuracy = val.Loss, losses(val), nil
 	if !math.IsNaN(val.Accuracy) {
 		r.TestAccuracy = &val.Accuracy
 	}
+}
+
+// losses returns the losses of several objectives, or nil if there is one.
+func losses(r trainer.Result) Losses {
+	if len(r.Losses) < 2 {
+		return nil
+	}
+	all := Losses{}
+	for _, l := range r.Losses {
+		all[l.Name] = l.Loss
+	}
+	return all
+}
+
+// lossText writes the losses of a pass, with their names if there are several.
+func lossText(r trainer.Result) string {
+	if len(r.Losses) < 2 {
+		return score(r.Loss, r.Accuracy)
+	}
+	var b strings.Builder
+	for i, l := range r.Losses {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %.4f", l.Name, l.Loss)
+	}
+	return b.String()
 }
 
 // score writes a loss, followed by the accuracy in parentheses where there is one.

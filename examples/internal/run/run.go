@@ -35,6 +35,10 @@ type Example struct {
 	Load func(f Flags) (train, test dataloader.Dataset, err error)
 	// Draw writes a PNG that shows the trained model. Nil: the example has no picture.
 	Draw func(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset, w io.Writer) error
+	// DrawsEach calls Draw after each epoch, too.
+	DrawsEach bool
+	// Adjust changes the options of the trainer that the flags select. May be nil.
+	Adjust func(f Flags, opt *trainer.Options)
 	// Progress is called after every step, in addition to the progress bar. May be nil.
 	Progress func(trainer.Progress)
 }
@@ -81,6 +85,9 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	}
 	if updates := f.updates(train.Len()); updates > 0 && !f.Constant {
 		opt.Schedule = optim.Cosine{Steps: updates}
+	}
+	if e.Adjust != nil {
+		e.Adjust(f, &opt)
 	}
 	if f.WhatFits != 0 {
 		return e.whatFits(ctx, int64(f.WhatFits), out, opt, train.Len())
@@ -184,6 +191,11 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 	defer func() { err = errors.Join(err, t.Close()) }()
 	if !f.draws() {
 		return l.Run(ctx, t, train, test)
+	}
+	if e.DrawsEach {
+		l.Each = func() error {
+			return create(f.Picture, func(w io.Writer) error { return e.Draw(ctx, t, test, w) })
+		}
 	}
 	err = create(f.Picture, func(w io.Writer) error {
 		if res, err = l.Run(ctx, t, train, test); err != nil {
