@@ -83,12 +83,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if f.Resident {
 		opt.Resident, opt.Fields = []dataloader.Dataset{train, test}, nil
 	}
-	if updates := f.updates(train.Len()); updates > 0 && !f.Constant {
-		opt.Schedule = optim.Cosine{Steps: updates}
-	}
-	if e.Adjust != nil {
-		e.Adjust(f, &opt)
-	}
+	e.adjust(f, &opt, train.Len())
 	if f.WhatFits != 0 {
 		return e.whatFits(ctx, int64(f.WhatFits), out, opt, train.Len())
 	}
@@ -122,6 +117,16 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		j.SetIndent("", "  ")
 		return j.Encode(res)
 	})
+}
+
+// adjust sets the options that depend on the example, and on the size of its training set.
+func (e Example) adjust(f Flags, opt *trainer.Options, samples int) {
+	if updates := f.updates(samples); updates > 0 && !f.Constant {
+		opt.Schedule = optim.Cosine{Steps: updates}
+	}
+	if e.Adjust != nil {
+		e.Adjust(f, opt)
+	}
 }
 
 // updates returns the number of updates of all epochs on a training set of that many samples, at
