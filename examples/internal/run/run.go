@@ -86,9 +86,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if updates := f.updates(train.Len()); updates > 0 && !f.Constant {
 		opt.Schedule = optim.Cosine{Steps: updates}
 	}
-	if e.Adjust != nil {
-		e.Adjust(f, &opt)
-	}
+	e.adjust(f, &opt)
 	if f.WhatFits != 0 {
 		return e.whatFits(ctx, int64(f.WhatFits), out, opt, train.Len())
 	}
@@ -122,6 +120,13 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		j.SetIndent("", "  ")
 		return j.Encode(res)
 	})
+}
+
+// adjust calls Adjust, if there is one.
+func (e Example) adjust(f Flags, opt *trainer.Options) {
+	if e.Adjust != nil {
+		e.Adjust(f, opt)
+	}
 }
 
 // updates returns the number of updates of all epochs on a training set of that many samples, at
