@@ -20,7 +20,7 @@ import (
 
 var example = run.Example{
 	Name:      "gan",
-	Flags:     run.Flags{Batch: 64, Epochs: 10, Optimizer: "adam", Rate: 4e-4, Seed: 1, Device: "cpu", Picture: "gan.png"},
+	Flags:     run.Flags{Batch: 64, Epochs: 8, Optimizer: "adam", Rate: 4e-4, Seed: 1, Device: "cpu", Picture: "gan.png"},
 	Model:     gan,
 	Load:      load,
 	Adjust:    adjust,
