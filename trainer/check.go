@@ -116,7 +116,7 @@ func (p *planned) checkNames() error {
 	}
 	// Vectors stay on the device, so that a layer of nothing else has nothing to offload.
 	for _, name := range p.opt.Offload.Layers {
-		if !slices.ContainsFunc(p.homes.Parts(ir.HostParameters), func(h ir.Part) bool { return ir.Selects([]string{name}, h.Owner) }) {
+		if !slices.ContainsFunc(p.homes.Parts(ir.HostParameters), func(h ir.Part) bool { return ir.Within(name, h.Owner) }) {
 			bad.addf("offload %q: no layer of this name has a parameter of two or more dimensions, "+
 				"the plan lists them", name)
 		}
@@ -125,7 +125,7 @@ func (p *planned) checkNames() error {
 	layers := func(option string, names []string) {
 		for _, name := range names {
 			if !slices.ContainsFunc(p.trainings(), func(prog *ir.Program) bool {
-				return slices.ContainsFunc(prog.Values, func(v ir.Value) bool { return ir.Selects([]string{name}, v.Owner) })
+				return slices.ContainsFunc(prog.Values, func(v ir.Value) bool { return ir.Within(name, v.Owner) })
 			}) {
 				bad.addf("%s %q: no layer has this name, the plan lists them", option, name)
 			}

@@ -96,7 +96,7 @@ func describeModel(g *gorgonia.ExprGraph, m Model) *modelInfo {
 // matches reports whether pattern selects the parameter called name: it is the name, that of its
 // layer or scope, with or without a final "/", or a pattern of path.Match.
 func matches(pattern, name string) bool {
-	if ir.Selects([]string{pattern}, name) {
+	if ir.Within(pattern, name) {
 		return true
 	}
 	ok, err := path.Match(pattern, name)

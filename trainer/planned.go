@@ -509,6 +509,15 @@ func (p *planned) parameter(name string) ir.Part {
 	return home
 }
 
+// stored returns the home of a parameter, a constant or a running statistic.
+func (p *planned) stored(name string) (ir.Part, bool) {
+	if home, ok := p.homes.Find(ir.Statistics, name); ok {
+		return home, true
+	}
+	home := p.parameter(name)
+	return home, home.Name != ""
+}
+
 // constant reports whether no program of the present stage changes the value at a home.
 func (p *planned) constant(home ir.Part) bool {
 	return !slices.ContainsFunc(p.order, func(k programKey) bool {

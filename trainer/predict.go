@@ -42,9 +42,9 @@ func (p Prediction) Named(name string) []float64 {
 // finite are no error. After an error it yields nothing more.
 //
 // Any number of goroutines may predict at the same time: they take turns on the device, batch by
-// batch. While Fit or Evaluate runs, Predict yields ErrBusy, but not in the body of Steps. The device is free while the caller
-// handles the outputs of a batch: the caller may then even call Fit, Evaluate or Close. After
-// Close, Predict yields ErrClosed.
+// batch. While Fit or Evaluate runs, Predict yields ErrBusy, but not in the body of Steps. The device
+// is free while the caller handles the outputs of a batch: the caller may then even call Fit,
+// Evaluate or Close. After Close, Predict yields ErrClosed.
 func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {
 		if err := t.predict(ctx, ds, false, yield); err != nil {

@@ -79,6 +79,23 @@ func (p *Predictor) Weights() []NamedSpec {
 	return all
 }
 
+// matchWeights sets the home of each weight in the source, which find looks up. Those that the source
+// lacks, or has in another form, are a *WeightsError.
+func matchWeights(all []weight, find func(w ir.Part) (ir.Part, bool)) error {
+	bad := &WeightsError{}
+	for i := range all {
+		w := &all[i]
+		var ok bool
+		switch w.from, ok = find(w.Part); {
+		case !ok:
+			bad.Missing = append(bad.Missing, w.Name)
+		case !w.from.Spec.Equal(w.Spec):
+			bad.Other = append(bad.Other, Mismatch{w.Name, w.Spec.String(), w.from.Spec.String()})
+		}
+	}
+	return bad.err()
+}
+
 // Load copies the weights of a trainer, which may be on another device: all as they are after the
 // same step. It may be called at any time. While Fit or Evaluate runs it waits until the step that
 // runs has ended, and the next one waits for the copy; in Options.Progress and in the body of a loop
@@ -93,24 +110,7 @@ func (p *Predictor) Load(ctx context.Context, t *Trainer) error {
 		return fmt.Errorf("load weights: %w", errClosed)
 	}
 	all := p.weights.plan.weightParts()
-	bad := &WeightsError{}
-	for i := range all {
-		w := &all[i]
-		var ok bool
-		if w.Ref.Region == ir.Statistics {
-			w.from, ok = t.plan.homes.Find(ir.Statistics, w.Name)
-		} else {
-			w.from = t.plan.parameter(w.Name)
-			ok = w.from.Name == w.Name
-		}
-		switch {
-		case !ok:
-			bad.Missing = append(bad.Missing, w.Name)
-		case !w.from.Spec.Equal(w.Spec):
-			bad.Other = append(bad.Other, Mismatch{w.Name, w.Spec.String(), w.from.Spec.String()})
-		}
-	}
-	if err := bad.err(); err != nil {
+	if err := matchWeights(all, func(w ir.Part) (ir.Part, bool) { return t.plan.stored(w.Name) }); err != nil {
 		return err
 	}
 	err := t.snapshot(ctx, func() error { return p.weights.copyFrom(t.memory, t.streams.compute, all) })
@@ -130,23 +130,13 @@ func (p *Predictor) LoadPredictor(ctx context.Context, q *Predictor) error {
 		return nil
 	}
 	all := p.weights.plan.weightParts()
-	bad := &WeightsError{}
-	for i := range all {
-		w := &all[i]
-		var ok bool
-		switch w.from, ok = q.weights.plan.homes.Find(w.Ref.Region, w.Name); {
-		case !ok:
-			bad.Missing = append(bad.Missing, w.Name)
-		case !w.from.Spec.Equal(w.Spec):
-			bad.Other = append(bad.Other, Mismatch{w.Name, w.Spec.String(), w.from.Spec.String()})
-		}
-	}
-	if err := bad.err(); err != nil {
+	err := matchWeights(all, func(w ir.Part) (ir.Part, bool) { return q.weights.plan.homes.Find(w.Ref.Region, w.Name) })
+	if err != nil {
 		return err
 	}
 	// The copies are made in Go memory, so that no call holds the locks of both predictors.
 	data := make([][]byte, len(all))
-	err := q.weights.change(func() error {
+	err = q.weights.change(func() error {
 		for i, w := range all {
 			data[i] = make([]byte, w.Spec.Bytes())
 			if err := q.weights.memory.read(w.from.Ref, w.Name, data[i]); err != nil {

@@ -80,23 +80,7 @@ func (o *predictorOutput) read(dst []float32, first, n int) {
 	}
 	size := int(o.spec.Type.Size())
 	b := o.host[first*o.elems*size : (first+n)*o.elems*size]
-	switch o.spec.Type {
-	case arena.Float64:
-		convert(dst, dataloader.View[float64](b))
-	case arena.Int64:
-		convert(dst, dataloader.View[int64](b))
-	case arena.Int32:
-		convert(dst, dataloader.View[int32](b))
-	case arena.Uint8:
-		convert(dst, b)
-	}
-}
-
-// convert rounds the elements of src to float32.
-func convert[T float64 | int64 | int32 | uint8](dst []float32, src []T) {
-	for i, v := range src {
-		dst[i] = float32(v)
-	}
+	toFloats(dst, o.spec.Type, b)
 }
 
 // bytesOfSlice returns the memory of a slice that a caller passed, and the type of its elements. An

@@ -59,11 +59,9 @@ func read[T float32 | float64](t *Trainer, name string, dst []T) error {
 	if slices.Contains(t.plan.kept, name) {
 		return readKept(t, name, dst)
 	}
-	home, ok := t.plan.homes.Find(ir.Statistics, name)
+	home, ok := t.plan.stored(name)
 	if !ok {
-		if home = t.plan.parameter(name); home.Name == "" {
-			return fmt.Errorf("read %q: it is neither kept nor a parameter: add it to Options.Keep: %w", name, ErrOption)
-		}
+		return fmt.Errorf("read %q: it is neither kept nor a parameter: add it to Options.Keep: %w", name, ErrOption)
 	}
 	if err := checkLength(name, home.Spec, len(dst)); err != nil {
 		return err

@@ -70,18 +70,13 @@ func IsGradient(name string) bool {
 
 // norm appends the norm of the gradients of a layer.
 func (c *compiler) norm(layer string, trained []frontend.Param, grads []kernels.Value, factor kernels.Value) kernels.Value {
-	sum := kernels.None
+	var squares []kernels.Value
 	for _, p := range trained {
-		if ir.OwnerOf(p.Name) != layer {
-			continue
+		if ir.OwnerOf(p.Name) == layer {
+			squares = append(squares, c.Apply(kernels.SumSquares, nil, grads[p.Value]))
 		}
-		squares := c.Apply(kernels.SumSquares, nil, grads[p.Value])
-		if sum != kernels.None {
-			squares = c.Apply(kernels.Add, nil, sum, squares)
-		}
-		sum = squares
 	}
-	norm := c.Apply(kernels.Sqrt, nil, sum)
+	norm := c.Apply(kernels.Sqrt, nil, c.total(squares))
 	if factor != kernels.None {
 		norm = c.Apply(kernels.Mul, nil, norm, factor)
 	}

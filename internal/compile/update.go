@@ -231,14 +231,19 @@ func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (factor ker
 	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: u.ClipNorm, Scaled: factor != kernels.None}, in...), nil
 }
 
+// total adds numbers as ClipNorm adds squares: in order, in their type.
+func (c *compiler) total(numbers []kernels.Value) kernels.Value {
+	sum := numbers[0]
+	for _, n := range numbers[1:] {
+		sum = c.Apply(kernels.Add, nil, sum, n)
+	}
+	return sum
+}
+
 // globalNorm makes the sum of squares, times the square of factor unless that is None, a result.
 func (c *compiler) globalNorm(squares []kernels.Value, factor kernels.Value) error {
 	c.Label, c.Owner, c.Mark = NormName, "results", ""
-	// As ClipNorm adds them: in order, in float64.
-	sum := squares[0]
-	for _, s := range squares[1:] {
-		sum = c.Apply(kernels.Add, nil, sum, s)
-	}
+	sum := c.total(squares)
 	switch {
 	case factor != kernels.None:
 		sum = c.Apply(kernels.Mul, nil, c.Apply(kernels.Mul, nil, sum, factor), factor)

@@ -202,13 +202,16 @@ func (p *Program) Maker(v kernels.Value) *Instr {
 	return nil
 }
 
-// Selects reports whether one of names is name, or that of a layer or scope which contains it: the
-// part before one of its slashes. "encoder" and "encoder/dense" select "encoder/dense/w".
+// Within reports whether name is scope, or that of something in a layer or scope of that name: the
+// part before one of its slashes. "encoder/dense/w" is within "encoder" and "encoder/dense".
+func Within(scope, name string) bool {
+	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(scope, "/"))
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// Selects reports whether name is within one of names.
 func Selects(names []string, name string) bool {
-	return slices.ContainsFunc(names, func(n string) bool {
-		rest, ok := strings.CutPrefix(name, strings.TrimSuffix(n, "/"))
-		return ok && (rest == "" || rest[0] == '/')
-	})
+	return slices.ContainsFunc(names, func(n string) bool { return Within(n, name) })
 }
 
 // OwnerOf returns the layer that a node belongs to by its name: the part before the last slash, or
