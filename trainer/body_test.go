@@ -3,7 +3,6 @@ package trainer_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -15,9 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -317,59 +314,34 @@ func TestAStuckReaderKeepsTheSlotsFromTheBody(t *testing.T) {
 // TestEveryFaultOfStepsIsReturnedAndSurvived fails each call that loops make, one a run: an error says so, and later loops work.
 func TestEveryFaultOfStepsIsReturnedAndSurvived(t *testing.T) {
 	ds := samples(t, 20, 4, 3)
-	injected := errors.New("injected")
-	for _, call := range emu.Calls() {
-		for n := 1; n <= 40; n += 1 + n/6 {
-			armed, hit, count := false, false, 0
-			dev := emutest.OpenChecked(t, emu.Options{Fault: faults(func(c string) error {
-				if !armed || c != call {
-					return nil
-				}
-				if count++; count == n {
-					hit = true
-					return injected
-				}
-				return nil
-			})})
-			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
-			if err != nil {
-				t.Fatal(err)
-			}
-			armed = true
-			var errs []error
-			within(t, 20*time.Second, fmt.Sprintf("loops with a fault of %s %d", call, n), func() {
-				for s, err := range tr.Steps(context.Background(), ds) {
-					if errs = append(errs, err); err != nil {
-						break
-					}
-					switch s.Step {
-					case 2:
-						_, err = tr.Evaluate(context.Background(), ds)
-					case 3:
-						_, err = tr.Step(context.Background(), rowsOf(t, ds, 0, 4))
-					}
-					errs = append(errs, err)
-				}
-				_, err := tr.Step(context.Background(), rowsOf(t, ds, 0, 3))
-				errs = append(errs, err)
-			})
-			// A reader's wait for a slot that the body takes is in vain, and so is its error.
-			if hit && call != "event sync" && !errors.Is(errors.Join(errs...), injected) {
-				t.Errorf("%s %d: got %v, want the injected error", call, n, errs)
-			}
-			armed = false
-			if got := len(stepwise(t, tr, ds, nil)); got != 5 {
-				t.Errorf("%s %d: %d steps afterwards", call, n, got)
-			}
-			step(t, tr, rowsOf(t, ds, 0, 4))
-			if err := tr.Close(); err != nil {
-				t.Errorf("%s %d: close: %v", call, n, err)
-			}
-			if !hit {
+	work := func(tr *trainer.Trainer) error {
+		var errs []error
+		for s, err := range tr.Steps(context.Background(), ds) {
+			if errs = append(errs, err); err != nil {
 				break
 			}
+			switch s.Step {
+			case 2:
+				_, err = tr.Evaluate(context.Background(), ds)
+			case 3:
+				_, err = tr.Step(context.Background(), rowsOf(t, ds, 0, 4))
+			}
+			errs = append(errs, err)
 		}
+		_, err := tr.Step(context.Background(), rowsOf(t, ds, 0, 3))
+		return errors.Join(append(errs, err)...)
 	}
+	eachFault(t, ds, work, func(call, where string, err error) {
+		// A reader's wait for a slot that the body takes is in vain, and so is its error.
+		if call != "event sync" && !errors.Is(err, errInjected) {
+			t.Errorf("%s: got %v, want the injected error", where, err)
+		}
+	}, func(where string, tr *trainer.Trainer) {
+		if got := len(stepwise(t, tr, ds, nil)); got != 5 {
+			t.Errorf("%s: %d steps afterwards", where, got)
+		}
+		step(t, tr, rowsOf(t, ds, 0, 4))
+	})
 }
 
 // A prediction that begins in one body and goes on in later ones takes the slots again.

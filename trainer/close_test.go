@@ -200,7 +200,31 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 // TestEveryFaultOfAPassIsReturnedAndSurvived fails each call that passes make, one a run: the pass returns the error, and later passes work.
 func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 	ds := samples(t, 20, 4, 3)
-	injected := errors.New("injected")
+	work := func(tr *trainer.Trainer) error {
+		_, err := tr.Fit(context.Background(), ds)
+		_, err2 := tr.Evaluate(context.Background(), ds)
+		return errors.Join(err, err2, firstError(tr, ds))
+	}
+	eachFault(t, ds, work, func(call, where string, err error) {
+		if !errors.Is(err, errInjected) {
+			t.Errorf("%s: got %v, want the injected error", where, err)
+		}
+		if strings.HasPrefix(call, "run") && !strings.Contains(err.Error(), "stream") {
+			t.Errorf("%s: %v does not say which work failed", where, err)
+		}
+	}, func(_ string, tr *trainer.Trainer) {
+		fit(t, tr, ds)
+		evaluate(t, tr, ds)
+	})
+}
+
+var errInjected = errors.New("injected")
+
+// eachFault does work on a trainer for ds with a fault of one call of its device, for each kind of call and for the first 40 of a kind. check gets
+// the error of the work if the call was made. Then the device works, and later uses the trainer again. where names the fault.
+func eachFault(t *testing.T, ds dataloader.Dataset, work func(tr *trainer.Trainer) error, check func(call, where string, err error),
+	later func(where string, tr *trainer.Trainer),
+) {
 	for _, call := range emu.Calls() {
 		for n := 1; n <= 40; n += 1 + n/6 {
 			armed, hit, count := false, false, 0
@@ -210,7 +234,7 @@ func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 				}
 				if count++; count == n {
 					hit = true
-					return injected
+					return errInjected
 				}
 				return nil
 			})})
@@ -218,24 +242,16 @@ func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			where := fmt.Sprintf("a fault of %s %d", call, n)
 			armed = true
-			var errs error
-			within(t, 20*time.Second, fmt.Sprintf("passes with a fault of %s %d", call, n), func() {
-				_, err := tr.Fit(context.Background(), ds)
-				_, err2 := tr.Evaluate(context.Background(), ds)
-				errs = errors.Join(err, err2, firstError(tr, ds))
-			})
-			if hit && !errors.Is(errs, injected) {
-				t.Errorf("%s %d: got %v, want the injected error", call, n, errs)
-			}
-			if hit && strings.HasPrefix(call, "run") && !strings.Contains(errs.Error(), "stream") {
-				t.Errorf("%s %d: %v does not say which work failed", call, n, errs)
+			within(t, 20*time.Second, where, func() { err = work(tr) })
+			if hit {
+				check(call, where, err)
 			}
 			armed = false
-			fit(t, tr, ds)
-			evaluate(t, tr, ds)
+			later(where, tr)
 			if err := tr.Close(); err != nil {
-				t.Errorf("%s %d: close: %v", call, n, err)
+				t.Errorf("%s: close: %v", where, err)
 			}
 			if !hit {
 				break
