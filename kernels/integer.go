@@ -23,9 +23,11 @@ const (
 	IntegerLessEqual
 	IntegerEqual
 	IntegerNotEqual
+	IntegerDiv // rounds towards 0, as in Go; 0 where b is 0
+	IntegerPow // a to the power of b; 1/a^-b, rounded towards 0, where b is below 0, and 0 where a is 0, too
 )
 
-var integerNames = [...]string{"convert", "add", "sub", "mul", "max", "min", "less", "less_equal", "equal", "not_equal"}
+var integerNames = [...]string{"convert", "add", "sub", "mul", "max", "min", "less", "less_equal", "equal", "not_equal", "div", "pow"}
 
 // String returns the name of the function.
 func (f IntegerFunc) String() string { return integerNames[f] }
@@ -54,11 +56,36 @@ func (f IntegerFunc) Of(a, b int64) int64 {
 		holds = a == b
 	case IntegerNotEqual:
 		holds = a != b
+	case IntegerDiv:
+		if b == 0 {
+			return 0
+		}
+		return a / b
+	case IntegerPow:
+		return integerPow(a, b)
 	}
 	if holds {
 		return 1
 	}
 	return 0
+}
+
+// integerPow returns a to the power of b, by squaring.
+func integerPow(a, b int64) int64 {
+	if b < 0 {
+		if a != 1 && a != -1 {
+			return 0
+		}
+		b &= 1 // 1/a is a
+	}
+	y := int64(1)
+	for ; b > 0; b >>= 1 {
+		if b&1 == 1 {
+			y *= a
+		}
+		a *= a
+	}
+	return y
 }
 
 // operands returns how many operands f has.
@@ -112,13 +139,7 @@ var Integer = Register(&Op{
 		a := attrs.(IntegerAttrs)
 		elem := func(_ any, x, y float64) float64 {
 			v := a.Func.Of(numeric.ToInt64(x), numeric.ToInt64(y))
-			switch a.To {
-			case arena.Uint8:
-				return float64(uint8(v))
-			case arena.Int32:
-				return float64(int32(v))
-			}
-			return float64(v)
+			return float64(lowBits(a.To, v))
 		}
 		refElem(elem, attrs, in, out)
 	},
@@ -132,6 +153,9 @@ var Integer = Register(&Op{
 		// Numbers that float64 holds, with their products, and ties.
 		c.Fill = func(r *rand.Rand, k int, data []float64) {
 			most := []int64{5, 1 << 25}[r.IntN(2)]
+			if a.Func == IntegerPow {
+				most = []int64{3, 34}[k]
+			}
 			for i := range data {
 				v := r.Int64N(2*most) - most
 				if data[i] = float64(v); c.In[k].Type == arena.Uint8 {
@@ -158,15 +182,7 @@ func runInteger(c Call, in [][]byte, out []byte) {
 		if len(at) > 1 {
 			y = x[1][at[1]]
 		}
-		v := a.Func.Of(x[0][at[0]], y)
-		switch a.To {
-		case arena.Uint8:
-			out[i] = uint8(v)
-		case arena.Int32:
-			encoding.LittleEndian.PutUint32(out[4*i:], uint32(v))
-		default:
-			encoding.LittleEndian.PutUint64(out[8*i:], uint64(v))
-		}
+		putInteger(a.To, out, i, a.Func.Of(x[0][at[0]], y))
 	})
 }
 

@@ -124,6 +124,8 @@ func Run(c Call, operand func(Operand) []byte) (err error) {
 		runMoves(c, in, out[0])
 	case c.Op == Integer:
 		runInteger(c, in, out[0])
+	case c.Op == IntegerReduce:
+		runIntegerReduce(c, in, out[0])
 	default:
 		runRef(c, in, out)
 	}

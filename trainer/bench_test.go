@@ -277,13 +277,31 @@ func BenchmarkExplore(b *testing.B) {
 	}
 }
 
-// Plans of a graph of 10,000 nodes. The model function is called twice for each batch size, to find
-// nodes that Gorgonia merged.
+// Plans of graphs of about 2,500 to 20,000 nodes: LSTMs unrolled with Gorgonia's own functions. The
+// model function is called twice for each batch size, to find nodes that Gorgonia merged; its own
+// time is another metric.
 func BenchmarkPlanUnrolled(b *testing.B) {
-	model := nets.Unrolled(1, 300, 24, 16)
-	for b.Loop() {
-		if _, err := trainer.Plan(b.Context(), model, trainer.Options{Batch: 4, Optimizer: optim.Adam{}}); err != nil {
-			b.Fatal(err)
-		}
+	for _, steps := range []int{80, 160, 320, 640} {
+		b.Run(fmt.Sprintf("%d steps", steps), func(b *testing.B) {
+			var building time.Duration
+			calls, nodes := 0, 0
+			unrolled := nets.Unrolled(1, steps, 24, 16)
+			model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+				start := time.Now()
+				m, err := unrolled(g, batch)
+				building += time.Since(start)
+				calls++
+				nodes = len(g.AllNodes())
+				return m, err
+			}
+			for b.Loop() {
+				if _, err := trainer.Plan(b.Context(), model, trainer.Options{Batch: 4, Optimizer: optim.Adam{}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(nodes), "nodes")
+			b.ReportMetric(float64(calls)/float64(b.N), "calls/op")
+			b.ReportMetric(building.Seconds()/float64(b.N), "Gorgonia-s/op")
+		})
 	}
 }

@@ -31,6 +31,6 @@
 // To run a Gorgonia graph that exists already, use package vm instead.
 //
 // [ErrOption] and the sentinels listed with it are the classes of errors. [NonFiniteError] names
-// the tensor and [IndexError] the index that stopped a step. [SumLossError] names a loss that is a
-// sum where a mean is needed.
+// the tensor, [IndexError] the index and [DivisionError] the divisor that stopped a step.
+// [SumLossError] names a loss that is a sum where a mean is needed.
 package trainer

@@ -25,6 +25,7 @@ var (
 	ErrLabel     = errors.New("label outside the classes") // see NonFiniteError
 	ErrWeight    = errors.New("weight below 0")            // see NonFiniteError
 	ErrIndex     = layout.ErrIndex                         // see IndexError
+	ErrDivision  = layout.ErrDivision                      // see DivisionError
 	ErrBusy      = dataloader.ErrBusy                      // another call uses the trainer
 	// ErrClosed: the trainer was closed, or is nil or a zero Trainer that New did not return.
 	ErrClosed = arena.ErrClosed

@@ -128,19 +128,41 @@ func (e *IndexError) Error() string {
 // Unwrap returns ErrIndex.
 func (e *IndexError) Unwrap() error { return ErrIndex }
 
-// badIndex returns an *IndexError if the status word of a step names a bad index. samples are the
-// indices of the batch's samples.
+// DivisionError names a division of an integer by 0, or 0 to a power below 0. It wraps ErrDivision.
+type DivisionError struct {
+	Node   string // name of the node that divides
+	Field  string // name of the field that holds the divisor; "" if the model computes it
+	Sample int    // index of the sample in the dataset, or row of a Batch; -1 if the model computes the divisor
+	At     int    // position of the divisor in the sample, or in the step if Sample is -1
+	row    bool   // Sample is a row
+}
+
+func (e *DivisionError) Error() string {
+	if e.Sample < 0 {
+		return fmt.Sprintf("node %q: element %d: %v", e.Node, e.At, ErrDivision)
+	}
+	return fmt.Sprintf("%s: field %q: node %q: element %d: %v", sampleName(e.Sample, e.row), e.Field, e.Node, e.At, ErrDivision)
+}
+
+// Unwrap returns ErrDivision.
+func (e *DivisionError) Unwrap() error { return ErrDivision }
+
+// badIndex returns an *IndexError if the status word of a step names a bad index, and a
+// *DivisionError if it names a divisor of 0. samples are the indices of the batch's samples.
 func badIndex(indices []ir.Indices, status, samples []int32) error {
 	x, ok := layout.FindBadIndex(indices, status)
 	if !ok {
 		return nil
 	}
-	e := &IndexError{Node: x.Node, Rows: x.Rows, Index: x.Index, Sample: -1, At: x.At, place: x.At}
+	sample, at, field := -1, x.At, ""
 	// Each is the number of indices of a sample, 0 if they are not a field of it.
 	if x.Each > 0 && x.At/x.Each < len(samples) {
-		e.Sample, e.At, e.Field = int(samples[x.At/x.Each]), x.At%x.Each, x.Field
+		sample, at, field = int(samples[x.At/x.Each]), x.At%x.Each, x.Field
 	}
-	return e
+	if x.Divides {
+		return &DivisionError{Node: x.Node, Field: field, Sample: sample, At: at}
+	}
+	return &IndexError{Node: x.Node, Field: field, Index: x.Index, Rows: x.Rows, Sample: sample, At: at, place: x.At}
 }
 
 // finite reports whether v is neither NaN nor an infinity.

@@ -307,8 +307,12 @@ func (p *epochPass) stepError(step int, err error) error {
 	}
 	var number *NonFiniteError
 	var index *IndexError
+	var division *DivisionError
 	if errors.As(err, &number) {
 		number.row = true
+	}
+	if errors.As(err, &division) {
+		division.row = true
 	}
 	if errors.As(err, &index) {
 		index.row = true

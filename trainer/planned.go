@@ -30,6 +30,7 @@ type programKey struct {
 	objective int            // index in Model.Objectives of the one that it trains; 0 unless mode is Train or Average
 	stage     int            // of Options.Unfreeze; 0 unless mode is Train
 	averaged  bool           // evaluation or prediction with the averages of parameters
+	distinct  bool           // see compile.Config; only while it is compiled
 }
 
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
@@ -183,7 +184,7 @@ func (p *planned) compileMode(ctx context.Context, mode compile.Mode, dataset in
 	for stage := range stages {
 		for objective := 0; objective < p.objectives(mode); objective++ { // known after the first program
 			for _, w := range p.opt.windows(mode) {
-				k := programKey{mode, p.opt.rows(mode), dataset, w, objective, stage, averaged}
+				k := programKey{mode, p.opt.rows(mode), dataset, w, objective, stage, averaged, false}
 				prog, err := p.compile(ctx, k, nil)
 				if errors.Is(err, frontend.ErrNoOutput) {
 					continue
@@ -330,6 +331,7 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 		Mode: k.mode, Averaged: k.averaged,
 		Offload: compile.Offload(o.Offload), Homes: &p.homes, Device: o.Device, Debug: o.Debug,
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
+		Distinct:  k.distinct,
 	}
 	if k.mode == compile.Train {
 		cfg.Objective = p.objectiveName(k.objective)

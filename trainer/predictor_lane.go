@@ -41,6 +41,7 @@ type predictorProgram struct {
 	ir      *ir.Program
 	exec    kernels.Program
 	uploads []kernels.Copy // nil on unified devices
+	divides bool           // it checks divisors: rows that fill a batch up must have valid ones
 }
 
 // close releases the program.
@@ -173,7 +174,8 @@ func (w *predictorWeights) predictor() (*Predictor, error) {
 // bind makes the program of a number of rows ready to launch on a lane.
 func (w *predictorWeights) bind(l *lane, rows int) (p predictorProgram, err error) {
 	prog := w.plan.programs[programKey{mode: compile.Predict, rows: rows, dataset: streamed}]
-	p = predictorProgram{rows: rows, ir: prog}
+	divides := slices.ContainsFunc(prog.Indices, func(x ir.Indices) bool { return x.Divides })
+	p = predictorProgram{rows: rows, ir: prog, divides: divides}
 	b := kernels.Binding{Memory: w.memory.arena.Memory(), Base: w.plan.regions[l.index].Bases(&w.plan.layout)}
 	if !w.memory.unified {
 		from := arena.Ref{Region: ir.Results, Size: w.plan.outcomeBytes()}

@@ -14,7 +14,7 @@ import (
 // There is one slice for each of Inputs, of the element type in its Spec ([]float32, []float64,
 // []uint8, []int32 or []int64), with the same number of rows in each. dst must have as many rows. A
 // call allocates nothing. A wrong argument is an *InputError; an index outside the rows of a table
-// is an *IndexError, whose Sample is the row.
+// is an *IndexError and a division of an integer by 0 a *DivisionError, whose Sample is the row.
 //
 // Any number of goroutines may call it at once. Calls that wait at the same time are computed
 // together, in the order of their arrival; see PredictorOptions.MaxDelay. If ctx ends while the call
@@ -168,7 +168,7 @@ func (p *Predictor) explain(dst [][]float32, inputs []any) error {
 // computeBatch computes the requests of a batch and sets the error of each. The caller has the lane.
 func (p *Predictor) computeBatch(batch []*predictRequest) {
 	rows, err := p.compute(batch)
-	if err != nil && len(batch) > 1 && errors.Is(err, ErrIndex) {
+	if err != nil && len(batch) > 1 && (errors.Is(err, ErrIndex) || errors.Is(err, ErrDivision)) {
 		// One request is wrong, and there may be others: each is computed alone.
 		for i := range batch {
 			_, batch[i].err = p.compute(batch[i : i+1])
@@ -202,6 +202,9 @@ func (p *Predictor) compute(batch []*predictRequest) (rows int, err error) {
 		rows += r.rows
 	}
 	prog := p.program(rows)
+	if prog.divides {
+		p.repeatFirstRow(rows, prog.rows)
+	}
 	if err := p.weights.launch(l, prog); err != nil {
 		return rows, err
 	}
@@ -219,6 +222,17 @@ func (p *Predictor) compute(batch []*predictRequest) (rows int, err error) {
 		first += r.rows
 	}
 	return rows, nil
+}
+
+// repeatFirstRow copies the first row of the inputs to the rows that fill a batch up: what is divided by
+// 0 there, or by what an earlier call left, would be an error of this call.
+func (p *Predictor) repeatFirstRow(rows, end int) {
+	for i := range p.inputs {
+		in := &p.inputs[i]
+		for r := rows; r < end; r++ {
+			copy(in.host[r*in.bytes:], in.host[:in.bytes])
+		}
+	}
 }
 
 // program returns the smallest program that holds rows.

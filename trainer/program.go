@@ -265,6 +265,15 @@ func (t *Trainer) compileShort(ctx context.Context, k programKey) (*ir.Program, 
 	whole.rows = t.plan.opt.rows(k.mode)
 	full := t.plan.programs[whole]
 	prog, err := t.plan.compile(ctx, k, full)
+	if err == nil && prog.Plan.Bytes > t.plan.scratch {
+		// Numbers that depend on the batch may equal others at this one, and what is computed with
+		// them is merged: one value that is live for longer than each of two.
+		k.distinct = true
+		distinct, e := t.plan.compile(ctx, k, full)
+		if err = e; e == nil && distinct.Plan.Bytes < prog.Plan.Bytes {
+			prog = distinct
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -73,8 +73,9 @@ func (c *compiler) rewrite() {
 	}
 	run(cfg.on(Fold), passes.Fold)
 	run(cfg.on(Identity), passes.Identity)
-	run(cfg.on(Merge), passes.Merge)
+	run(cfg.on(Merge) && !cfg.Distinct, passes.Merge)
 	run(true, passes.Prune)
+	run(cfg.Distinct, passes.Repeat)
 	run(cfg.on(Redecode), passes.Redecode)
 	run(cfg.on(PoolReLUGrad), passes.PoolReLUGrad)
 	run(cfg.on(FuseBatchNormReLU), passes.FuseBatchNormReLU)

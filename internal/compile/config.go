@@ -72,7 +72,10 @@ type Config struct {
 	Device    kernels.Device // nil: planned for a device without workspaces
 	Like      *ir.Program    // the same model and mode at a larger batch, whose order and placement are reused; nil: none
 	Off       Pass           // passes that are switched off
-	Debug     bool           // leave guard bytes after each scratch buffer, for arena.Sentry
+	// Distinct computes equal values once for each reader, so that those that are equal at this batch
+	// alone are not live for longer than at others.
+	Distinct bool
+	Debug    bool // leave guard bytes after each scratch buffer, for arena.Sentry
 	// Twice returns the same model for twice the batch, to find a loss that is a sum over the rows;
 	// nil: the loss is not checked.
 	Twice func() (frontend.Model, error)

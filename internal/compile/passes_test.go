@@ -77,7 +77,12 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 						got[name], want[name], listing(q), listing(p))
 				}
 			}
-			cfg.Off, cfg.Update.GuardEach = Sums, true
+			cfg.Off, cfg.Distinct = Sums, true
+			distinct, q := g.steps(t, dev, cfg, o, 2)
+			if name := distinct.differs(want); name != "" {
+				t.Fatalf("seed %d, %v: with equal values computed for each reader: %s differs\n%v", s, g.grown, name, listing(q))
+			}
+			cfg.Distinct, cfg.Update.GuardEach = false, true
 			guardEach, q := g.steps(t, dev, cfg, o, 2)
 			if name := guardEach.differs(want); name != "" {
 				t.Fatalf("seed %d, %v: the update under GuardEach: %s differs\n%v", s, g.grown, name, listing(q))

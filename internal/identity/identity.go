@@ -83,7 +83,7 @@ func typeName(n *gorgonia.Node) string {
 	if n.Op() == nil {
 		return ""
 	}
-	return fmt.Sprintf("%T", n.Op())
+	return reflect.TypeOf(n.Op()).String()
 }
 
 // valueOf returns the value of a constant, nil for other nodes.

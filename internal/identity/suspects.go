@@ -131,7 +131,7 @@ func (c *creations) of(n *gorgonia.Node) int {
 		return c.leaf(g, n)
 	}
 	to, err := field[map[*gorgonia.Node]gorgonia.Nodes](g, "to")
-	if err != nil || slices.ContainsFunc((*to)[operands[0]], isBackward) {
+	if err != nil || slices.ContainsFunc((*to)[operands[0]], movedEdges) {
 		return math.MaxInt
 	}
 	readers := (*to)[operands[0]]
@@ -145,6 +145,12 @@ func (c *creations) of(n *gorgonia.Node) int {
 		return k
 	}
 	return times(readers, n) / times(operands, operands[0])
+}
+
+// movedEdges reports whether gorgonia.Grad made n, and so has moved edges. vm.Grad moves none: the op of
+// its nodes is not Gorgonia's.
+func movedEdges(n *gorgonia.Node) bool {
+	return isBackward(n) && strings.HasPrefix(strings.TrimPrefix(typeName(n), "*"), "gorgonia.")
 }
 
 // leaf is of for a node without operands.
@@ -229,8 +235,16 @@ func countUses(g *gorgonia.ExprGraph) map[*gorgonia.Node]int {
 			continue
 		}
 		operands := childrenOf(n)
+		compared := make(map[*gorgonia.Node]bool) // by operands that are comparisons with a constant
+		for _, o := range operands {
+			if comparison(o) {
+				for _, x := range childrenOf(o) {
+					compared[x] = true
+				}
+			}
+		}
 		for _, x := range operands {
-			if !slices.ContainsFunc(operands, func(o *gorgonia.Node) bool { return o != x && compares(o, x) }) {
+			if !compared[x] {
 				uses[x]++
 			}
 		}
@@ -238,11 +252,10 @@ func countUses(g *gorgonia.ExprGraph) map[*gorgonia.Node]int {
 	return uses
 }
 
-// compares reports whether n is a function of two operands of which x is one and the other a constant.
-func compares(n, x *gorgonia.Node) bool {
-	operands := childrenOf(n)
-	return typeName(n) == "gorgonia.elemBinOp" && slices.Contains(operands, x) &&
-		slices.ContainsFunc(operands, func(o *gorgonia.Node) bool { return valueOf(o) != nil })
+// comparison reports whether n is an elementwise function of two operands of which one is a constant.
+func comparison(n *gorgonia.Node) bool {
+	return typeName(n) == "gorgonia.elemBinOp" &&
+		slices.ContainsFunc(childrenOf(n), func(o *gorgonia.Node) bool { return valueOf(o) != nil })
 }
 
 // isBackward reports whether Gorgonia made n to differentiate: it puts such nodes into groups with

@@ -84,7 +84,7 @@ type Instr struct {
 // Codes of the status word. LossCode: the loss is not finite. WeightCode: all weights of the window
 // are 0. FirstGradient + i: the gradient of Program.Trained[i] is not finite. FirstVariance + i:
 // the variance of the batch for the running variance Program.Variances[i] is not finite.
-// FirstIndices - i, below 0: one of Program.Indices[i] is out of range.
+// FirstIndices - i, below 0: one of Program.Indices[i] is out of range, or a divisor is 0.
 const (
 	LossCode      int32 = 1
 	WeightCode    int32 = 2
@@ -138,12 +138,15 @@ type Round struct {
 }
 
 // Indices describe an operand that selects rows, such as word numbers for an embedding of Rows
-// words. Each index must be in 0 … Rows-1.
+// words. Each index must be in 0 … Rows-1. Or they mark the elements of a division of integers: 0
+// where the quotient is defined, and 1 where the divisor is 0.
 type Indices struct {
-	Node  string // name of the node that selects the rows
+	Node  string // name of the node that selects the rows, or that divides
 	Rows  int    // number of rows to select from
 	Field string // field of the batch that holds the indices; "": the graph computes them
 	Each  int    // indices in one sample of the batch; 0: the graph computes the indices
+
+	Divides bool // they mark the elements of a division; Rows is 1
 }
 
 // Result is a value in region Results.

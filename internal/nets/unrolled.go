@@ -11,19 +11,23 @@ import (
 // cell is a layer of an unrolled LSTM and its latest state.
 type cell struct{ wx, wh, b, h, c *gorgonia.Node }
 
-// unrolledBlock is the number of steps in a block of an unrolled net's fields. Gorgonia takes slices
-// whose bounds differ by 256 for one, so that a long sequence has two axes.
+// unrolledBlock is the largest number of steps in a block of an unrolled net's fields. Gorgonia takes
+// slices whose bounds differ by 256 for one, so that a long sequence has two axes.
 const unrolledBlock = 50
 
 // Unrolled is an LSTM of the given depth, unrolled in time, that predicts the next character at each
 // step: a graph of many small operations, made with Gorgonia's own functions. Its Output is the
-// logarithm of the last step's probabilities. steps is below 50 or a multiple of 50.
+// logarithm of the last step's probabilities. The block is the largest divisor of steps up to 50; there
+// are at most 256 blocks.
 //
-//	x, y [B, steps/50, min(steps, 50), chars] → mean over the steps of -Σ y ⊙ log softmax
+//	x, y [B, steps/block, block, chars] → mean over the steps of -Σ y ⊙ log softmax
 func Unrolled(depth, steps, chars, units int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 		net := layers.New(g)
 		block := min(steps, unrolledBlock)
+		for steps%block != 0 {
+			block--
+		}
 		x := net.Input("x", batch, steps/block, block, chars)
 		y := net.Input("y", batch, steps/block, block, chars)
 		cells := make([]cell, depth)

@@ -74,6 +74,8 @@ func timedOps() []timed {
 			Size: [2]int{32, 32}}, []kernels.Spec{f(8, 32, 32, 144)}},
 		{"integer", kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int64}, []kernels.Spec{
 			{Type: arena.Int64, Shape: kernels.Shape{128, 512}}, {Type: arena.Uint8, Shape: kernels.Shape{512}}}},
+		{"integer_rows", kernels.IntegerReduce, kernels.IntegerReduceAttrs{Func: kernels.IntegerAdd, ReduceAttrs: kernels.ReduceAttrs{Axes: []int{1}}, To: arena.Int64},
+			[]kernels.Spec{{Type: arena.Int64, Shape: kernels.Shape{128, 512}}}},
 		{"truncate", kernels.Truncate, nil, []kernels.Spec{f(128, 512)}},
 		{"check_finite", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1}, []kernels.Spec{w, guard}},
 		{"sum_squares", kernels.SumSquares, nil, []kernels.Spec{w}},

@@ -81,6 +81,9 @@ var table = map[*kernels.Op]kernel{
 	kernels.Encode:    {bindEncode, nil},
 	kernels.Truncate:  {bindTruncate, nil},
 	kernels.Integer:   {bindInteger, integerWork},
+
+	kernels.IntegerReduce: {bindIntegerReduce, nil},
+
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 

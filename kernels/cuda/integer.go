@@ -55,6 +55,12 @@ func integerText(f kernels.IntegerFunc, dims kernels.Shape, operands []operand) 
 			x[k] = w.widen(o.t, w.raw(o.t, w.element(bases[k], at[k], o.t.Size())))
 		}
 		y := x[0]
+		switch f {
+		case kernels.IntegerDiv:
+			y = w.quotient(x[0], x[1])
+		case kernels.IntegerPow:
+			y = w.power(x[0], x[1])
+		}
 		if instruction, ok := integerInstructions[f]; ok {
 			y = w.register("l")
 			w.line("%s %s, %s, %s;", instruction, y, x[0], x[1])
@@ -69,6 +75,52 @@ func integerText(f kernels.IntegerFunc, dims kernels.Shape, operands []operand) 
 		w.storeLow(t, w.element(bases[last], at[last], t.Size()), y)
 	})
 	return w.module("integer")
+}
+
+// quotient returns a / b, 0 where b is 0. A division of the smallest integer by -1 overflows: -a is
+// computed without one.
+func (w *writer) quotient(a, b string) string {
+	zero, minus := w.register("p"), w.register("p")
+	by, y, negative := w.register("l"), w.register("l"), w.register("l")
+	w.line("setp.eq.s64 %s, %s, 0;", zero, b)
+	w.line("setp.eq.s64 %s, %s, -1;", minus, b)
+	w.line("selp.b64 %s, 1, %s, %s;", by, b, zero)
+	w.line("selp.b64 %s, 1, %s, %s;", by, by, minus)
+	w.line("div.s64 %s, %s, %s;", y, a, by)
+	w.line("neg.s64 %s, %s;", negative, a)
+	w.line("selp.b64 %s, %s, %s, %s;", y, negative, y, minus)
+	w.line("selp.b64 %s, 0, %s, %s;", y, y, zero)
+	return y
+}
+
+// power returns a to the power of b, by squaring. An exponent below 0 gives 0, unless a is 1 or -1,
+// where it counts as its lowest bit.
+func (w *writer) power(a, b string) string {
+	below, one, p := w.register("p"), w.register("p"), w.register("p")
+	base, exponent, y, bit := w.register("l"), w.register("l"), w.register("l"), w.register("l")
+	w.line("setp.lt.s64 %s, %s, 0;", below, b)
+	w.line("setp.eq.s64 %s, %s, 1;", one, a)
+	w.line("setp.eq.s64 %s, %s, -1;", p, a)
+	w.line("or.pred %s, %s, %s;", one, one, p)
+	w.line("and.b64 %s, %s, 1;", bit, b)
+	w.line("selp.b64 %s, %s, %s, %s;", exponent, bit, b, below)
+	// Of an exponent below 0, a base that is neither 1 nor -1 gives 0: y begins with 0.
+	w.line("selp.b64 %s, 1, 0, %s;", y, one)
+	w.line("selp.b64 %s, %s, 1, %s;", y, y, below)
+	w.line("mov.b64 %s, %s;", base, a)
+	again, done := w.label(), w.label()
+	w.mark(again)
+	w.line("setp.le.s64 %s, %s, 0;", p, exponent)
+	w.line("@%s bra %s;", p, done)
+	w.line("and.b64 %s, %s, 1;", bit, exponent)
+	w.line("setp.eq.s64 %s, %s, 1;", p, bit)
+	w.line("selp.b64 %s, %s, 1, %s;", bit, base, p)
+	w.line("mul.lo.s64 %s, %s, %s;", y, y, bit)
+	w.line("mul.lo.s64 %s, %s, %s;", base, base, base)
+	w.line("shr.s64 %s, %s, 1;", exponent, exponent)
+	w.line("bra %s;", again)
+	w.mark(done)
+	return y
 }
 
 // widen returns a loaded integer of type t in 64 bits.

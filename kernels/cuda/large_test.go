@@ -142,6 +142,10 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Integer: func(s sizes) measured {
 		return measured{kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int32}, []kernels.Spec{integers(s.vector...), integers(s.vector...)}, 100}
 	},
+	kernels.IntegerReduce: func(s sizes) measured {
+		a := kernels.IntegerReduceAttrs{Func: kernels.IntegerAdd, ReduceAttrs: kernels.ReduceAttrs{Axes: []int{0}}, To: arena.Int64}
+		return measured{a, []kernels.Spec{integers(s.rows...)}, 100}
+	},
 	kernels.Truncate: func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...)}} },
 	kernels.Fill: func(s sizes) measured {
 		return measured{attrs: kernels.FillAttrs{Type: arena.Float32, Shape: s.vector, Value: 1.5}}

@@ -29,6 +29,7 @@ type reduction struct {
 	steps      []kernels.Step
 	max        bool
 	mean       bool // divide by the number of elements
+	integer    bool // of integers, in 64 bits: no steps, no mean
 	y          arena.DType
 	plan
 }
@@ -136,12 +137,7 @@ func (r reduction) text() string {
 	w.line("min.s64 %s, %s, %d;", end, end, r.count)
 	w.line("add.s64 %s, %s, %s;", j, j, wideWorker)
 
-	acc := w.register("d")
-	first := 0.0
-	if r.max {
-		first = math.Inf(-1)
-	}
-	w.line("mov.f64 %s, %s;", acc, double.literal(first))
+	acc := r.start(w)
 	outside, none := w.register("p"), w.label()
 	w.line("setp.ge.s64 %s, %s, %d;", outside, o, r.outputs)
 	w.line("@%s bra %s;", outside, none)
@@ -158,6 +154,29 @@ func (r reduction) text() string {
 	return w.module("reduce")
 }
 
+// start returns a register with the result of no element.
+func (r reduction) start(w *writer) string {
+	if r.integer {
+		acc := w.register("l")
+		w.line("mov.b64 %s, %d;", acc, kernels.IntegerReduceAttrs{Func: r.integerFunc()}.First())
+		return acc
+	}
+	acc, first := w.register("d"), 0.0
+	if r.max {
+		first = math.Inf(-1)
+	}
+	w.line("mov.f64 %s, %s;", acc, double.literal(first))
+	return acc
+}
+
+// integerFunc returns the function of a reduction of integers.
+func (r reduction) integerFunc() kernels.IntegerFunc {
+	if r.max {
+		return kernels.IntegerMax
+	}
+	return kernels.IntegerAdd
+}
+
 // accumulate folds elements j, j + workers, … of result o into acc.
 func (r reduction) accumulate(w *writer, bases []string, o, j, end, acc string) {
 	kept, gone := make([]operand, len(r.x)), make([]operand, len(r.x))
@@ -172,11 +191,16 @@ func (r reduction) accumulate(w *writer, bases []string, o, j, end, acc string) 
 	by := w.register("l")
 	w.line("mov.u64 %s, %d;", by, r.workers)
 	w.loop(j, end, by, func() {
+		if r.integer {
+			t := r.x[0].t
+			r.fold(w, acc, w.widen(t, w.raw(t, w.element(from[0], w.offsets(j, r.gone, gone)[0], t.Size()))))
+			return
+		}
 		x := make([]string, len(r.x))
 		for k, at := range w.offsets(j, r.gone, gone) {
 			x[k] = w.load(r.n, r.x[k].t, from[k], at)
 		}
-		w.fold(r.max, acc, w.convert(double, typeOf(r.n), w.steps(r.n, r.steps, x)))
+		r.fold(w, acc, w.convert(double, typeOf(r.n), w.steps(r.n, r.steps, x)))
 	})
 }
 
@@ -189,8 +213,12 @@ func typeOf(n floatKind) arena.DType {
 }
 
 // fold folds v into acc: the sum, or the larger one, NaN if one is.
-func (w *writer) fold(larger bool, acc, v string) {
-	if !larger {
+func (r reduction) fold(w *writer, acc, v string) {
+	if r.integer {
+		w.line("%s %s, %s, %s;", integerInstructions[r.integerFunc()], acc, acc, v)
+		return
+	}
+	if !r.max {
 		w.line("add.rn.f64 %s, %s, %s;", acc, acc, v)
 		return
 	}
@@ -214,16 +242,25 @@ func (r reduction) tree(w *writer, tid, worker, acc string) {
 		step *= r.lanes
 	}
 	for s := r.workers / 2; s > 0; s /= 2 {
-		w.line("st.shared.f64 [%s], %s;", own, acc)
+		kind, ptx := r.accumulator()
+		w.line("st.shared.%s [%s], %s;", ptx, own, acc)
 		w.line("bar.sync 0;")
-		p, skip, v := w.register("p"), w.label(), w.register("d")
+		p, skip, v := w.register("p"), w.label(), w.register(kind)
 		w.line("setp.ge.u32 %s, %s, %d;", p, worker, s)
 		w.line("@%s bra %s;", p, skip)
-		w.line("ld.shared.f64 %s, [%s+%d];", v, own, s*step)
-		w.fold(r.max, acc, v)
+		w.line("ld.shared.%s %s, [%s+%d];", ptx, v, own, s*step)
+		r.fold(w, acc, v)
 		w.mark(skip)
 		w.line("bar.sync 0;")
 	}
+}
+
+// accumulator returns the register kind of a sum, and its type in loads and stores.
+func (r reduction) accumulator() (kind, ptx string) {
+	if r.integer {
+		return "l", "b64"
+	}
+	return "d", "f64"
 }
 
 // store writes the value of a result, or of a piece.
@@ -231,7 +268,12 @@ func (r reduction) store(w *writer, y, o, piece, acc string) {
 	if r.pieces > 1 {
 		at := w.register("l")
 		w.line("mad.lo.s64 %s, %s, %d, %s;", at, piece, r.outputs, o)
-		w.line("st.global.f64 [%s], %s;", w.element(y, at, 8), acc)
+		_, ptx := r.accumulator()
+		w.line("st.global.%s [%s], %s;", ptx, w.element(y, at, 8), acc)
+		return
+	}
+	if r.integer {
+		w.storeLow(r.y, w.element(y, o, r.y.Size()), acc)
 		return
 	}
 	if r.mean {
@@ -265,8 +307,12 @@ func (b *binding) launchReduction(r reduction, x []address, y address) {
 		return
 	}
 	b.launchText(r.text(), "reduce", grid, line(blockThreads), 0, append(args, b.work())...)
-	last := newReduction([]int{0}, kernels.Shape{r.pieces, r.outputs}, []operand{{arena.Float64, 0, []int{r.outputs, 1}}})
-	last.n, last.max, last.y = double, r.max, r.y
+	piece := arena.Float64
+	if r.integer {
+		piece = arena.Int64
+	}
+	last := newReduction([]int{0}, kernels.Shape{r.pieces, r.outputs}, []operand{{piece, 0, []int{r.outputs, 1}}})
+	last.n, last.max, last.integer, last.y = double, r.max, r.integer, r.y
 	last.plan = last.plan.whole()
 	if r.mean {
 		mean := kernels.AffineAttrs{Scale: 1 / float64(r.count)}
@@ -318,6 +364,23 @@ func bindReduce(b *binding) error {
 
 func reduceWork(_ *properties, attrs any, in, out []kernels.Spec) int64 {
 	return chainReduction(asChain(kernels.Sum, attrs), in[0].Shape, in, out[0].Type).work()
+}
+
+// integerReduction returns the reduction of IntegerReduce.
+func integerReduction(a kernels.IntegerReduceAttrs, x kernels.Spec) reduction {
+	r := newReduction(a.Axes, x.Shape, []operand{{x.Type, 0, rowMajor(x.Shape)}})
+	r.integer, r.max, r.y = true, a.Func == kernels.IntegerMax, a.To
+	return r
+}
+
+// bindIntegerReduce prepares IntegerReduce.
+func bindIntegerReduce(b *binding) error {
+	b.launchReduction(integerReduction(b.Attrs.(kernels.IntegerReduceAttrs), b.In[0].Spec), b.inputs(), b.out(0))
+	return nil
+}
+
+func integerReduceWork(_ *properties, attrs any, in, _ []kernels.Spec) int64 {
+	return integerReduction(attrs.(kernels.IntegerReduceAttrs), in[0]).work()
 }
 
 // squares returns the reduction of SumSquares: in float64 from the first product on.

@@ -67,6 +67,9 @@ var table = map[*kernels.Op]kernel{
 	kernels.Encode:    {bindEncode, nil},
 	kernels.Truncate:  {bindTruncate, nil},
 	kernels.Integer:   {bindInteger, nil},
+
+	kernels.IntegerReduce: {bindIntegerReduce, integerReduceWork},
+
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 

@@ -68,3 +68,31 @@ func differentiate(t *testing.T, loss, x *gorgonia.Node) {
 		t.Fatal(err)
 	}
 }
+
+// vm.Grad leaves the traces of how often a node was made, which gorgonia.Grad overwrites: a softmax
+// with two readers is marked only if it may be two.
+func TestGradOfThisPackageLeavesNoDoubtAboutASoftmax(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		marked bool
+		other  func(x *gorgonia.Node, axes ...int) (*gorgonia.Node, error)
+	}{{"one softmax", false, nil}, {"softmax and its logarithm", true, gorgonia.LogSoftMax}} {
+		t.Run(c.name, func(t *testing.T) {
+			g := gorgonia.NewGraph()
+			x := gorgonia.NewMatrix(g, tensor.Float32, gorgonia.WithShape(2, 5), gorgonia.WithName("x"), gorgonia.WithInit(gorgonia.Zeroes()))
+			p := gorgonia.Must(gorgonia.SoftMax(x))
+			q := p
+			if c.other != nil {
+				q = gorgonia.Must(c.other(x))
+			}
+			loss := gorgonia.Must(gorgonia.Mean(gorgonia.Must(gorgonia.HadamardProd(gorgonia.Must(gorgonia.Tanh(p)), gorgonia.Must(gorgonia.Square(q))))))
+			if _, err := vm.Grad(loss, x); err != nil {
+				t.Fatal(err)
+			}
+			m := newMachine(t, openCPU(t), g, vm.Options{Logger: slog.New(slog.DiscardHandler)})
+			if doubts := m.Plan().Programs[0].Doubts; (len(doubts) > 0) != c.marked {
+				t.Errorf("the plan marks %q", doubts)
+			}
+		})
+	}
+}

@@ -17,6 +17,8 @@ var (
 	ErrModel  = layout.ErrModel
 	ErrData   = layout.ErrData
 	ErrIndex  = layout.ErrIndex
+
+	ErrDivision = layout.ErrDivision // see DivisionError
 )
 
 // errNotMade is the error of a nil Machine and of the zero Machine.
@@ -48,6 +50,20 @@ func (e *IndexError) Error() string {
 
 // Unwrap returns ErrIndex.
 func (e *IndexError) Unwrap() error { return ErrIndex }
+
+// DivisionError describes a division of an integer by 0, or 0 to a power below 0. It wraps
+// ErrDivision.
+type DivisionError struct {
+	Node string // name of the node that divides
+	At   int    // position of the divisor among the elements of its node; of a power, among those of the result
+}
+
+func (e *DivisionError) Error() string {
+	return fmt.Sprintf("node %q: element %d: %v", e.Node, e.At, ErrDivision)
+}
+
+// Unwrap returns ErrDivision.
+func (e *DivisionError) Unwrap() error { return ErrDivision }
 
 // GradientError reports a loss that is computed from gradients: gradients of gradients are not
 // supported. It wraps ErrModel.

@@ -14,8 +14,8 @@ import (
 
 // integersOf are the numbers of a type that wrap around, and some that do not.
 var integersOf = map[tensor.Dtype]any{
-	tensor.Uint8: []uint8{0, 1, 2, 200, 255, 16}, tensor.Int32: []int32{0, 1, -2, math.MaxInt32, math.MinInt32, 1 << 16},
-	tensor.Int64: []int64{0, 1, -2, math.MaxInt64, math.MinInt64, 1<<53 + 1}, tensor.Int: []int{0, 1, -2, math.MaxInt, math.MinInt, 1<<53 + 1},
+	tensor.Uint8: []uint8{0, 1, 2, 200, 255, 16}, tensor.Int32: []int32{0, 1, -1, math.MaxInt32, math.MinInt32, 1 << 16},
+	tensor.Int64: []int64{0, 1, -1, math.MaxInt64, math.MinInt64, 1<<53 + 1}, tensor.Int: []int{0, 1, -2, math.MaxInt, math.MinInt, 1<<53 + 1},
 }
 
 // integerResult is what Go computes of a and b, as text.

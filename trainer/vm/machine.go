@@ -179,8 +179,8 @@ func (m *Machine) share(links *frontend.Links, unified, move bool) (err error) {
 // without a kernel on the device.
 //
 // If an input has no value, RunAll returns a *ValueError and runs nothing. If an index is outside
-// its table, it returns an *IndexError, and the results of this run are not valid. After Close the
-// error wraps arena.ErrClosed.
+// its table, it returns an *IndexError, if an integer is divided by 0 a *DivisionError, and the results
+// of this run are not valid. After Close the error wraps arena.ErrClosed.
 func (m *Machine) RunAll() (err error) {
 	defer recoverError("run", &err)
 	if m == nil {

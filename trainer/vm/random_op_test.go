@@ -18,6 +18,12 @@ type randomOp struct {
 	build func(d *graphtest.Draft, in gorgonia.Nodes, args []int) *gorgonia.Node
 }
 
+// plainOps build what some of randomOps build, of operations that a tape machine computes rightly.
+var plainOps = map[string]func(d *graphtest.Draft, in gorgonia.Nodes, args []int) *gorgonia.Node{
+	"batch norm": plainBatchNorm,
+	"dropout":    func(_ *graphtest.Draft, in gorgonia.Nodes, _ []int) *gorgonia.Node { return in[0] },
+}
+
 func randomOpNames() []string { return slices.Sorted(maps.Keys(randomOps)) }
 
 // randomOps are Gorgonia's functions that a tape machine computes and differentiates rightly.
@@ -28,12 +34,14 @@ func init() {
 	maps.Copy(randomOps, randomPairs())
 	maps.Copy(randomOps, randomProducts())
 	maps.Copy(randomOps, randomShapes())
+	maps.Copy(randomOps, randomNorms())
+	maps.Copy(randomOps, randomIntegers())
 }
 
 // An operation that Gorgonia always refuses would be tested nowhere.
 func TestEveryOperationOfRandomGraphsGrows(t *testing.T) {
 	for _, name := range randomOpNames() {
-		g, grown := &randomGrower{Rand: random(t)}, false
+		g, grown := &randomGrower{Rand: random(t), eval: name == "dropout"}, false
 		for try := 0; try < 50 && !grown; try++ {
 			in, args := randomOps[name].pick(g)
 			grown = in != nil && g.add(statement{Op: name, In: in, Args: args})

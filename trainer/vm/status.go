@@ -9,7 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
-// status is the status word, in which the program reports an index outside its table.
+// status is the status word, in which the program reports an index outside its table, or a division
+// of an integer by 0.
 type status struct {
 	buf     []byte
 	handle  arena.Handle // of the word in the arena
@@ -29,8 +30,8 @@ func openStatus(homes *ir.Homes, mem *memory, indices []ir.Indices) (s status, e
 	return s, s.handle.Write(s.buf)
 }
 
-// check returns an *IndexError if the last run met a bad index. It then clears the word for the
-// next run.
+// check returns an *IndexError if the last run met a bad index, and a *DivisionError if it divided an
+// integer by 0. It then clears the word for the next run.
 func (s *status) check() error {
 	if s.buf == nil {
 		return nil
@@ -43,5 +44,9 @@ func (s *status) check() error {
 		return nil
 	}
 	clear(s.buf)
-	return errors.Join(&IndexError{Node: bad.Node, Index: bad.Index, Rows: bad.Rows, At: bad.At}, s.handle.Write(s.buf))
+	var err error = &IndexError{Node: bad.Node, Index: bad.Index, Rows: bad.Rows, At: bad.At}
+	if bad.Divides {
+		err = &DivisionError{Node: bad.Node, At: bad.At}
+	}
+	return errors.Join(err, s.handle.Write(s.buf))
 }

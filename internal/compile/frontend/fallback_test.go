@@ -26,13 +26,6 @@ func fallbacks() (differentiable, others []recipe) {
 	differentiable = []recipe{}
 	others = []recipe{
 		{"diagonal", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.DiagFlat(d.In(d.Wide()))) }, host},
-		{"sum of integers along an axis", func(d *graphtest.Draft) *gorgonia.Node {
-			return d.Must(gorgonia.Sum(d.Ints(9, d.Wide(), d.Wide()), 1))
-		}, host},
-		{"quotient of integers", func(d *graphtest.Draft) *gorgonia.Node {
-			n := d.Wide()
-			return d.Must(gorgonia.HadamardDiv(d.Ints(9, n), gorgonia.NewConstant(tensor.New(tensor.WithShape(n), tensor.WithBacking(slices.Repeat([]int{2}, n))))))
-		}, host},
 	}
 	return differentiable, others
 }

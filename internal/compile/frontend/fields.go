@@ -102,7 +102,7 @@ func (f fields) Ints(name string) ([]int, error) {
 // opKey returns the key of op in kernels.ByGorgonia and in patterns: its Go type, and after a colon
 // the operator's name where one type has several operators, as in "gorgonia.elemBinOp:+".
 func opKey(op gorgonia.Op) string {
-	key := fmt.Sprintf("%T", op)
+	key := reflect.TypeOf(op).String()
 	switch key {
 	case "gorgonia.elemBinOp": // prints its operator and retSame
 		name, _, _ := strings.Cut(op.String(), " ")
@@ -151,7 +151,7 @@ func valueOf(op gorgonia.Op) gorgonia.Value {
 
 // isGorgoniaConstant reports whether op is that of gorgonia.NewConstant.
 func isGorgoniaConstant(op gorgonia.Op) bool {
-	return strings.HasPrefix(fmt.Sprintf("%T", op), "gorgonia.constant")
+	return strings.HasPrefix(reflect.TypeOf(op).String(), "gorgonia.constant")
 }
 
 // readTarget returns the variable that gorgonia.Read made n to fill with the value of its operand;

@@ -28,7 +28,7 @@ func lowerings() map[string]lowering {
 		"gorgonia.tensordotOp":          lowerTensordot,
 		"*gorgonia.repeatOp":            lowerRepeat,
 		"gorgonia.sumOp":                lowerSum,
-		"*gorgonia.maxOp":               lowerReduce,
+		"*gorgonia.maxOp":               lowerMax,
 		"*gorgonia.softmaxOp":           lowerSoftmax,
 		"*gorgonia.softmaxDiffOp":       lowerSoftmaxDiff,
 		"*gorgonia.sparsemaxOp":         lowerSparsemax,

@@ -2,10 +2,12 @@ package frontend
 
 import (
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -13,8 +15,9 @@ import (
 // operands are widened, and results have the type of the graph.
 //
 //	elemBinOp +, -, ⊙, comparisons  →  integer
-//	          ÷, ^                  →  a fallback: Gorgonia's error for a division by 0
+//	          ÷, ^                  →  check_index, integer: a division by 0 is an error
 //	maxBetween, minBetween          →  integer
+//	sumOp, maxOp                    →  integer_reduce
 //	dtConvOp                        →  integer, decode, or truncate
 
 // integerFunc is an operation that computes a function of integers, with operands exchanged or not.
@@ -29,6 +32,8 @@ func integerFuncs() map[string]integerFunc {
 		opAdd:                   {f: kernels.IntegerAdd},
 		"gorgonia.elemBinOp:-":  {f: kernels.IntegerSub},
 		opMul:                   {f: kernels.IntegerMul},
+		opDiv:                   {f: kernels.IntegerDiv},
+		"gorgonia.elemBinOp:^":  {f: kernels.IntegerPow},
 		opLt:                    {f: kernels.IntegerLess},
 		"gorgonia.elemBinOp:<=": {f: kernels.IntegerLessEqual},
 		opGt:                    {f: kernels.IntegerLess, swapped: true},
@@ -52,7 +57,69 @@ func lowerIntegers(r *reader, n *gorgonia.Node) (*rule, error) {
 	if f.swapped {
 		a, b = b, a
 	}
-	return r.broadcastRule(n, kernels.Integer, kernels.IntegerAttrs{Func: f.f, To: to}, a, b), nil
+	found := r.broadcastRule(n, kernels.Integer, kernels.IntegerAttrs{Func: f.f, To: to}, a, b)
+	if f.f == kernels.IntegerDiv && !r.always(found.in[1], func(x float64) bool { return x != 0 }) ||
+		f.f == kernels.IntegerPow && !r.always(found.in[1], func(x float64) bool { return x >= 0 }) {
+		r.checkDivision(n, found, f.f)
+	}
+	return found, nil
+}
+
+// always reports whether n is a constant whose elements all hold.
+func (r *reader) always(n *gorgonia.Node, holds func(x float64) bool) bool {
+	if x, ok := r.evalScalar(n); ok {
+		return holds(x)
+	}
+	if n.Op() == nil || valueOf(n.Op()) == nil {
+		return false
+	}
+	t, err := typeOf(n)
+	v := valueOf(n.Op())
+	xs := make([]float64, v.Shape().TotalSize())
+	data := make([]byte, int64(len(xs))*t.Size())
+	if err != nil || store(data, t, v) != nil {
+		return false
+	}
+	kernels.Load(xs, t, data)
+	return !slices.ContainsFunc(xs, func(x float64) bool { return !holds(x) })
+}
+
+// checkDivision adds to the rule of n, a quotient or a power of integers, the check that nothing is
+// divided by 0. The result is 0 where it is, and the status word gets a code for n.
+func (r *reader) checkDivision(n *gorgonia.Node, found *rule, f kernels.IntegerFunc) {
+	build := found.build
+	found.build = func(v []kernels.Value) (kernels.Value, error) {
+		holds := func(f kernels.IntegerFunc, a, b kernels.Value) kernels.Value {
+			return r.Apply(kernels.Integer, kernels.IntegerAttrs{Func: f, To: arena.Uint8}, a, b)
+		}
+		zero := r.fill(arena.Int32, nil, 0)
+		bad := holds(kernels.IntegerEqual, v[1], zero)
+		x := ir.Indices{Node: n.Name(), Rows: 1, Divides: true}
+		if f == kernels.IntegerPow { // 0 to the power of -1 is 1/0
+			base, exponent := r.alignTo(v[0], shapeOf(found.in[0]), shapeOf(n)), r.alignTo(v[1], shapeOf(found.in[1]), shapeOf(n))
+			bad = holds(kernels.IntegerMul, holds(kernels.IntegerEqual, base, zero), holds(kernels.IntegerLess, exponent, zero))
+		} else if field := r.fieldOf(found.in[1]); field != "" {
+			x.Field, x.Each = field, max(1, r.Spec(bad).Shape.Elems()/max(1, r.Batch))
+		}
+		if err := r.checkIndex(r.flat(bad), x); err != nil {
+			return kernels.None, err
+		}
+		return build(v)
+	}
+}
+
+// lowerIntegerReduce lowers a sum or a maximum of integers along axes.
+func lowerIntegerReduce(r *reader, n *gorgonia.Node, f kernels.IntegerFunc) (*rule, error) {
+	to, err := r.storageType(n)
+	if err != nil {
+		return nil, err
+	}
+	axes, err := axesOf(n)
+	if err != nil {
+		return nil, err
+	}
+	a := kernels.IntegerReduceAttrs{Func: f, ReduceAttrs: kernels.ReduceAttrs{Axes: axes}, To: to}
+	return r.applyRule(kernels.IntegerReduce, a, children(n)[0]), nil
 }
 
 // lowerConvert lowers a conversion from or to integers. Those between floats are refused, as Gorgonia

@@ -1,6 +1,8 @@
 package frontend
 
 import (
+	"slices"
+
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -32,6 +34,23 @@ func integers() (recipes []recipe) {
 			r, c := d.Wide(), d.Wide()
 			return d.Must(gorgonia.BroadcastAdd(d.Ints(9, r, c), d.Ints(9, 1, c), nil, []byte{0}))
 		}, kernels.Integer},
+		{"quotient of integers", func(d *graphtest.Draft) *gorgonia.Node {
+			r, c := d.Wide(), d.Wide()
+			return d.Must(gorgonia.HadamardDiv(d.Ints(9, r, c), d.Must(gorgonia.Add(d.Ints(5, r, c), ones(r, c)))))
+		}, kernels.Integer},
+		{"quotient of integers and a constant", func(d *graphtest.Draft) *gorgonia.Node {
+			r, c := d.Wide(), d.Wide()
+			return d.Must(gorgonia.HadamardDiv(d.Ints(9, r, c), ones(r, c)))
+		}, kernels.Integer},
+		{"sum of integers along axes", func(d *graphtest.Draft) *gorgonia.Node {
+			x := d.Ints(9, d.Wide(), d.Wide(), d.Wide())
+			axes := d.Rand.Perm(3)[:1+d.Rand.IntN(3)]
+			slices.Sort(axes)
+			return d.Must(gorgonia.Sum(x, axes...))
+		}, kernels.IntegerReduce},
+		{"maximum of integers", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.Max(d.Ints(9, d.Wide(), d.Wide(), d.Wide()), d.Rand.IntN(3)))
+		}, kernels.IntegerReduce},
 		{"sum of integer scalars", func(d *graphtest.Draft) *gorgonia.Node {
 			scalar := func(name string, x int) *gorgonia.Node {
 				return gorgonia.NewScalar(d.Graph, tensor.Int, gorgonia.WithName(name), gorgonia.WithValue(x))
@@ -50,6 +69,11 @@ func integers() (recipes []recipe) {
 			return d.Must(gorgonia.ConvType(d.In(d.Wide()), d.Type, tensor.Int))
 		}, kernels.Truncate},
 	}...)
+}
+
+// ones returns a constant of ones.
+func ones(shape ...int) *gorgonia.Node {
+	return gorgonia.NewConstant(tensor.Ones(tensor.Int, shape...))
 }
 
 // pair returns the sum of a tensor with elements as, an input, and one with elements bs, a

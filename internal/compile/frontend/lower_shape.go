@@ -35,10 +35,10 @@ func axesOf(n *gorgonia.Node) ([]int, error) {
 	return axes, nil
 }
 
-// lowerReduce lowers a reduction of floats; those of integers fall back.
-func lowerReduce(r *reader, n *gorgonia.Node) (*rule, error) {
+// lowerMax lowers a maximum.
+func lowerMax(r *reader, n *gorgonia.Node) (*rule, error) {
 	if t, err := typeOf(n); err != nil || !t.Float() {
-		return nil, err
+		return lowerIntegerReduce(r, n, kernels.IntegerMax)
 	}
 	return lowerDirect(r, n)
 }
@@ -48,7 +48,10 @@ func lowerSum(r *reader, n *gorgonia.Node) (*rule, error) {
 	if e, ok := r.matchCrossEntropy(n); ok {
 		return e.rule(r, -1), nil
 	}
-	return lowerReduce(r, n)
+	if t, err := typeOf(n); err != nil || !t.Float() {
+		return lowerIntegerReduce(r, n, kernels.IntegerAdd)
+	}
+	return lowerDirect(r, n)
 }
 
 // lowerConcat lowers a concatenation; that of one operand is the operand.

@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"math"
+
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/ir/irtest"
@@ -55,6 +57,11 @@ var mergeExamples = []irtest.Example{
 		sum := func(axis int) kernels.Value { return b.Apply(kernels.Sum, kernels.ReduceAttrs{Axes: []int{axis}}, x) }
 		b.Need(sum(0), sum(1), sum(0))
 	}},
+	{Name: "0 and -0 differ", Build: func(b *irtest.Builder) {
+		x := b.X(3)
+		scaled := func(by float64) kernels.Value { return b.Apply(kernels.Affine, kernels.AffineAttrs{Scale: by}, x) }
+		b.Need(scaled(0), scaled(math.Copysign(0, -1)))
+	}},
 	{Name: "checks have an effect", Build: func(b *irtest.Builder) {
 		x, guard := b.X(3), b.HomeOf(ir.Guard, "guard", arena.Int32, 4)
 		a := kernels.CheckFiniteAttrs{Code: 1}
@@ -67,6 +74,41 @@ var pruneExamples = []irtest.Example{
 		x := b.X(3)
 		b.Apply(kernels.Square, nil, b.Apply(kernels.Tanh, nil, x))
 		b.Need(b.Apply(kernels.Neg, nil, x))
+	}},
+}
+
+// scaled is x, scaled.
+func scaled(b *irtest.Builder, x kernels.Value) kernels.Value {
+	return b.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 0.2}, x)
+}
+
+var repeatExamples = []irtest.Example{
+	{Name: "two readers of what is scaled", Build: func(b *irtest.Builder) {
+		x := scaled(b, b.X(3))
+		b.Need(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, x), b.Apply(kernels.Max, kernels.ReduceAttrs{}, x))
+	}},
+	{Name: "two readers of a constant", Build: func(b *irtest.Builder) {
+		x := b.Fill(0.2, 3)
+		b.Need(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, x), b.Apply(kernels.Max, kernels.ReduceAttrs{}, x))
+	}},
+	{Name: "two readers of a function of what is scaled", Build: func(b *irtest.Builder) {
+		x := b.Apply(kernels.Tanh, nil, scaled(b, b.X(3)))
+		b.Need(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, x), b.Apply(kernels.Max, kernels.ReduceAttrs{}, x))
+	}},
+	{Name: "a chain that is too long", Build: func(b *irtest.Builder) {
+		x := scaled(b, b.X(3))
+		for range 5 {
+			x = b.Apply(kernels.Tanh, nil, x)
+		}
+		b.Need(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, x), b.Apply(kernels.Max, kernels.ReduceAttrs{}, x))
+	}},
+	{Name: "no constant", Build: func(b *irtest.Builder) {
+		x := b.Apply(kernels.Tanh, nil, b.X(3))
+		b.Need(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, x), b.Apply(kernels.Max, kernels.ReduceAttrs{}, x))
+	}},
+	{Name: "a needed value", Build: func(b *irtest.Builder) {
+		x := scaled(b, b.X(3))
+		b.Need(x, b.Apply(kernels.Max, kernels.ReduceAttrs{}, x))
 	}},
 }
 

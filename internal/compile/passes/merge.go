@@ -2,6 +2,7 @@ package passes
 
 import (
 	"math"
+	"math/bits"
 	"reflect"
 
 	"github.com/evenkeel/evenkeel/internal/ir"
@@ -21,22 +22,19 @@ import (
 func Merge(p *ir.Program) {
 	// key is cheap to compare: candidates with the same key are then compared in full.
 	type key struct {
-		op    *kernels.Op
-		first kernels.Value
-		n     int
-		attrs uint64 // see attrsKey
+		op        *kernels.Op
+		in, attrs uint64
 	}
 	seen := make(map[key][]int)
 	same := unchanged(len(p.Values))
 	kept := p.Instrs[:0]
 	for _, in := range p.Instrs {
 		substitute(in.In, same)
-		k := key{op: in.Op, first: kernels.None, n: len(in.In)}
-		if len(in.In) > 0 {
-			k.first = in.In[0]
-		}
-		k.attrs = attrsKey(in.Attrs)
 		if in.Op != kernels.Host && len(in.Op.Updates) == 0 && !p.Values[in.Out[0]].Home {
+			k := key{op: in.Op, in: uint64(len(in.In)), attrs: attrsKey(reflect.Indirect(reflect.ValueOf(in.Attrs)))}
+			for _, v := range in.In {
+				k.in = mixed(k.in, uint64(v))
+			}
 			if j, ok := equal(in, kept, seen[k]); ok {
 				for i, o := range in.Out {
 					same[o] = kept[j].Out[i]
@@ -54,18 +52,42 @@ func Merge(p *ir.Program) {
 	}
 }
 
-// attrsKey returns a number that is the same for equal attributes, and differs for most constants,
-// which read nothing, and for most slices of one value, such as time steps.
-func attrsKey(attrs any) (key uint64) {
-	switch a := attrs.(type) {
-	case kernels.FillAttrs:
-		return math.Float64bits(a.Value)
-	case kernels.SliceAttrs:
-		for i, start := range a.Start {
-			key = (key*1_000_003+uint64(start))*1_000_003 + uint64(a.End[i])
+// attrsKey returns a number that is the same for attributes of equal contents, and differs for most
+// others: a graph may have thousands of constants, time steps of one sequence, or scaled copies of one
+// value. Numbers count by their bits: 0 and -0 differ. What attributes point to does not count.
+func attrsKey(v reflect.Value) (key uint64) {
+	switch v.Kind() {
+	case reflect.Bool:
+		if v.Bool() {
+			key = 1
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		key = uint64(v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		key = v.Uint()
+	case reflect.Float32, reflect.Float64:
+		key = math.Float64bits(v.Float())
+	case reflect.String:
+		for _, c := range []byte(v.String()) {
+			key = mixed(key, uint64(c))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			key = mixed(key, attrsKey(v.Field(i)))
+		}
+	case reflect.Slice, reflect.Array:
+		key = uint64(v.Len())
+		for i := range v.Len() {
+			key = mixed(key, attrsKey(v.Index(i)))
 		}
 	}
 	return key
+}
+
+// mixed returns a number that depends on key and on x, and on their order.
+func mixed(key, x uint64) uint64 {
+	h := (bits.RotateLeft64(key, 5) ^ x) * 0x9e3779b97f4a7c15 // the golden ratio, as in Fibonacci hashing
+	return h ^ h>>32
 }
 
 // equal returns the index of a kept instruction that computes the same as in.

@@ -11,9 +11,11 @@ var (
 	ErrModel = errors.New("bad model")
 	ErrData  = errors.New("data do not fit the model")
 	ErrIndex = errors.New("index outside the rows")
+	// ErrDivision is the error of a division of integers by 0.
+	ErrDivision = errors.New("division of an integer by 0")
 )
 
-// BadIndex is an index outside the rows of a table, which a step has met.
+// BadIndex is an index outside the rows of a table, or a divisor of 0, which a step has met.
 type BadIndex struct {
 	ir.Indices
 	Index int64
