@@ -423,3 +423,21 @@ func TestAveragesFollowTheirObjectives(t *testing.T) {
 		}
 	})
 }
+
+// An objective whose parameters are all frozen moves no average; those of the others move as if they were first.
+func TestAveragesOfTheSecondObjectiveAlone(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 8*2, 4, 3)
+		tr := made(t, rivals, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.2},
+			Frozen: []string{"trunk", "norm", "a/"}, Average: optim.Average{Decay: 0.5}})
+		before := numbersOf(t, tr.Params)
+		if _, err := tr.Fit(t.Context(), ds); err != nil {
+			t.Fatal(err)
+		}
+		for name, got := range numbersOf(t, tr.Averaged().Params) {
+			if moved := !equalNumbers(map[string][]float64{name: got}, map[string][]float64{name: before[name]}, 0); moved != strings.HasPrefix(name, "b/") {
+				t.Errorf("the average of %q moved: %v", name, moved)
+			}
+		}
+	})
+}

@@ -115,7 +115,11 @@ func (t *Trainer) openBatch(ctx context.Context, b Batch) (*epochPass, *boundPro
 	p, opt, window := &t.own.passes[objective], &t.plan.opt, max(1, t.plan.opt.Accumulate)
 	if p.steps == 0 {
 		sums, updates := append(p.objectives[:0], make([]objectiveSums, len(t.own.passes))...), p.updatesBefore[:0]
-		*p = epochPass{t: t, mode: compile.Train, total: window, objectives: sums}
+		metrics := p.stepMetrics
+		if metrics == nil {
+			metrics = t.plan.newStepMetrics()
+		}
+		*p = epochPass{t: t, mode: compile.Train, total: window, objectives: sums, stepMetrics: metrics}
 		p.source = batchSource{dataset: streamed, samples: window * b.Rows}
 		p.updatesBefore = append(updates, make([]int64, len(t.own.passes))...)
 		t.addCounts(p, 1)
@@ -161,6 +165,9 @@ func (t *Trainer) checkBatch(b Batch) (objective int, err error) {
 			return 0, fmt.Errorf("step %d of %s is within a window of Options.Accumulate: "+
 				"the trainer is %w until step %d", paused.steps, stepsName, ErrBusy, first+window)
 		}
+	}
+	if err := t.checkUnfinished("Step", true); window > 1 && err != nil {
+		return 0, err
 	}
 	full := t.plan.fullKey(compile.Train, streamed)
 	if t.programs[full] == nil {

@@ -314,7 +314,7 @@ func TestAStuckReaderKeepsTheSlotsFromTheBody(t *testing.T) {
 // TestEveryFaultOfStepsIsReturnedAndSurvived fails each call that loops make, one a run: an error says so, and later loops work.
 func TestEveryFaultOfStepsIsReturnedAndSurvived(t *testing.T) {
 	ds := samples(t, 20, 4, 3)
-	work := func(tr *trainer.Trainer) error {
+	work := func(_ kernels.Device, tr *trainer.Trainer) error {
 		var errs []error
 		for s, err := range tr.Steps(context.Background(), ds) {
 			if errs = append(errs, err); err != nil {

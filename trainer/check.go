@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -49,6 +50,12 @@ func (o *Options) check(needDevice bool) error {
 	// These are values of an enumeration, which other packages may extend.
 	if p := o.Precision; p != 0 && p != arena.Float32 && !p.Half() {
 		bad.addf("precision %v: must be float32, bfloat16 or float16", p)
+	}
+	switch {
+	case o.SkipNonFinite < 0:
+		bad.addf("skip non-finite %d: must be the most steps in a row, or 0 to stop at the first", o.SkipNonFinite)
+	case o.SkipNonFinite > 0 && o.Guard == GuardEach:
+		bad.addf("skip non-finite %d: GuardEach may have changed parameters before it finds what is not finite: use GuardStep", o.SkipNonFinite)
 	}
 	if o.Guard > GuardEach {
 		bad.addf("guard %d: must be GuardStep or GuardEach", o.Guard)
@@ -121,10 +128,15 @@ func (p *planned) checkNames() error {
 				"the plan lists them", name)
 		}
 	}
-	// Every layer has a value, but not every one has a parameter.
+	// Every layer has a value, but not every one has a parameter. A predictor has no values of a layer
+	// that its outputs do not need.
+	progs := []*ir.Program{p.programs[p.order[0]]}
+	if p.order[0].mode == compile.Train {
+		progs = p.trainings()
+	}
 	layers := func(option string, names []string) {
 		for _, name := range names {
-			if !slices.ContainsFunc(p.trainings(), func(prog *ir.Program) bool {
+			if !p.hasParam(name) && !slices.ContainsFunc(progs, func(prog *ir.Program) bool {
 				return slices.ContainsFunc(prog.Values, func(v ir.Value) bool { return ir.Within(name, v.Owner) })
 			}) {
 				bad.addf("%s %q: no layer has this name, the plan lists them", option, name)

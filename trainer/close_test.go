@@ -200,7 +200,7 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 // TestEveryFaultOfAPassIsReturnedAndSurvived fails each call that passes make, one a run: the pass returns the error, and later passes work.
 func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 	ds := samples(t, 20, 4, 3)
-	work := func(tr *trainer.Trainer) error {
+	work := func(_ kernels.Device, tr *trainer.Trainer) error {
 		_, err := tr.Fit(context.Background(), ds)
 		_, err2 := tr.Evaluate(context.Background(), ds)
 		return errors.Join(err, err2, firstError(tr, ds))
@@ -222,7 +222,7 @@ var errInjected = errors.New("injected")
 
 // eachFault does work on a trainer for ds with a fault of one call of its device, for each kind of call and for the first 40 of a kind. check gets
 // the error of the work if the call was made. Then the device works, and later uses the trainer again. where names the fault.
-func eachFault(t *testing.T, ds dataloader.Dataset, work func(tr *trainer.Trainer) error, check func(call, where string, err error),
+func eachFault(t *testing.T, ds dataloader.Dataset, work func(dev kernels.Device, tr *trainer.Trainer) error, check func(call, where string, err error),
 	later func(where string, tr *trainer.Trainer),
 ) {
 	for _, call := range emu.Calls() {
@@ -244,7 +244,7 @@ func eachFault(t *testing.T, ds dataloader.Dataset, work func(tr *trainer.Traine
 			}
 			where := fmt.Sprintf("a fault of %s %d", call, n)
 			armed = true
-			within(t, 20*time.Second, where, func() { err = work(tr) })
+			within(t, 20*time.Second, where, func() { err = work(dev, tr) })
 			if hit {
 				check(call, where, err)
 			}

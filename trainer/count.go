@@ -6,8 +6,9 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 )
 
-// add adds the numbers of the step in slot s to the sums of the pass, and sets last to them.
-func (p *epochPass) add(s *slot, skipped bool) {
+// add adds the numbers of the step in slot s, which has an outcome, to the sums of the pass, and sets
+// last to them. A loss that is not finite, and what belongs to it, is left out of the sums.
+func (p *epochPass) add(s *slot, o outcome) {
 	last := Step{Objective: p.t.plan.nameOfStep(s), Epoch: p.epoch, Step: s.batch.Step + 1, Steps: p.total,
 		Samples: s.batch.Rows, Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.uploads.sampleBytes}
 	last.Loss, last.Weight = p.objectives[s.objective].add(s, s.program.lossResult)
@@ -16,17 +17,23 @@ func (p *epochPass) add(s *slot, skipped bool) {
 	}
 	if s.program.hasAccuracy {
 		correct := s.number(s.program.correct)
-		p.correct += correct
+		if finite(last.Loss) || last.Weight == 0 {
+			p.correct += correct
+		}
 		last.Accuracy = correct / last.Weight
 	}
 	if s.program.hasNorm {
 		last.Norm = math.Sqrt(s.number(s.program.norm))
 	}
-	p.addMetrics(s)
+	if o != nonFinite || finite(last.Loss) {
+		p.addMetrics(s)
+	}
+	last.Metrics = p.stepMetrics.read(s)
 	if p.mode == compile.Train {
 		last.Number = p.number(s.objective, s.batch.Step)
 		last.Rate = s.rate
-		last.Skipped, last.Updated = skipped, s.program.updates && !skipped
+		last.Updated, last.NonFinite = s.program.updates && o == succeeded, o == nonFinite
+		last.Skipped = s.program.window.Updates() && o != succeeded
 	}
 	p.pending = s.objective + 1
 	if s.last {
@@ -43,13 +50,15 @@ func (sum *objectiveSums) add(s *slot, l lossResult) (loss, weight float64) {
 	loss, weight = s.number(l.loss), float64(s.batch.Rows)
 	if l.hasWeight { // loss is a sum over the rows
 		weight = s.number(l.weight)
-		sum.loss += loss
-		loss /= weight
-	} else {
-		sum.loss += loss * weight
 	}
-	sum.weight += weight
-	sum.steps++
+	total := loss * weight
+	if l.hasWeight {
+		total, loss = loss, loss/weight
+	}
+	if sum.steps++; finite(total) {
+		sum.loss += total
+		sum.weight += weight
+	}
 	return loss, weight
 }
 
@@ -57,7 +66,7 @@ func (sum *objectiveSums) add(s *slot, l lossResult) (loss, weight float64) {
 func (p *epochPass) losses() []ObjectiveResult {
 	all := make([]ObjectiveResult, len(p.objectives))
 	for i, sum := range p.objectives {
-		all[i] = ObjectiveResult{Name: p.t.plan.info.objectives[i].name, Loss: math.NaN(), Steps: sum.steps, Skipped: int(sum.skipped)}
+		all[i] = ObjectiveResult{Name: p.t.plan.info.objectives[i].name, Loss: math.NaN(), Steps: sum.steps, Skipped: int(sum.skipped), NonFinite: int(sum.nonFinite)}
 		if sum.steps > 0 {
 			all[i].Loss = sum.loss / sum.weight
 		}
@@ -65,19 +74,24 @@ func (p *epochPass) losses() []ObjectiveResult {
 	return all
 }
 
-// countStep counts a step that succeeded, or whose update was skipped: because gradients overflowed,
-// or because it had no weight.
-func (t *Trainer) countStep(s *slot, overflowed, weightless bool) {
+// countStep counts the step in slot s, which has an outcome.
+func (t *Trainer) countStep(s *slot, o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.uploaded.Add(s.uploads.sampleBytes)
 	if s.program.mode == compile.Train {
 		t.counters.steps++
-		if s.program.updates && !overflowed && !weightless {
+		if s.program.updates && o == succeeded {
 			t.counters.updates[s.objective]++
 		}
-		if s.program.updates && !weightless && t.plan.opt.scaled() {
-			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, overflowed)
+		if s.program.updates && (o == succeeded || o == overflowed) && t.plan.opt.scaled() {
+			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, o == overflowed)
+		}
+		switch {
+		case o == nonFinite:
+			t.counters.nonFinite[s.objective]++
+		case o != lost && s.program.window.Updates():
+			t.counters.nonFinite[s.objective] = 0
 		}
 	}
 	t.kept.program, t.kept.slot = s.program, s.index
@@ -101,6 +115,7 @@ func (p *epochPass) result() Result {
 	}
 	for _, o := range r.Losses {
 		r.Skipped += o.Skipped
+		r.NonFinite += o.NonFinite
 	}
 	r.Samples, r.Steps, r.Uploaded = p.samples, p.steps, p.uploaded
 	return r

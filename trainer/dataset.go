@@ -19,6 +19,7 @@ import (
 type batchSource struct {
 	dataset int                // index into Options.Resident, or streamed
 	read    dataloader.Dataset // what the loader reads: the samples, or the indices of resident ones
+	data    extent             // of the dataset
 	samples int                // of read
 	fields  []dataloader.Field // of read
 	full    *boundProgram      // the program of a full batch, of the first objective
@@ -46,7 +47,7 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, averaged bo
 	if err != nil {
 		return s, err
 	}
-	s.samples, s.fields = now.samples, now.fields
+	s.data, s.samples, s.fields = now, now.samples, now.fields
 	if s.dataset != streamed {
 		if planned := t.plan.residents[s.dataset]; !now.equal(planned) {
 			return s, &dataloader.ChangedError{Dataset: fmt.Sprintf("%T", ds), Was: planned.samples, Now: now.samples}

@@ -119,7 +119,7 @@ func (p *epochPass) refill(s *slot) error {
 			n := int(f.Bytes())
 			dst[k] = s.host[f.Name][row*n : (row+1)*n : (row+1)*n]
 		}
-		at := dataloader.At{Index: int(index), Epoch: p.epoch, Seed: t.plan.opt.Seed}
+		at := dataloader.At{Index: int(index), Epoch: p.epoch, Seed: t.loaders.seed(p.mode)}
 		if err := fetch(p.source.read, at, dst); err != nil {
 			return err
 		}

@@ -15,6 +15,8 @@
 //   - [Trainer.Steps] is Fit as a loop of your own: it yields after each [Step], and the body may
 //     use the trainer. [Trainer.Step] trains one step on a [Batch] that the caller makes. See
 //     docs/loops.md.
+//   - [Trainer.Capture] copies the complete state between two steps, and [Trainer.Restore] goes on from
+//     it, bit for bit, in this trainer or another one.
 //   - [NewPredictor] makes a [Predictor], which answers single rows of many goroutines without a
 //     dataset, also while the trainer goes on: docs/predict.md.
 //   - [Trainer.Params] reads and writes parameters, [Trainer.CopyParams] copies them between parts of

@@ -1,5 +1,7 @@
 package trainer
 
+import "github.com/evenkeel/evenkeel/arena"
+
 // Alone runs build while no model function runs. Tests that add nodes to a graph of their own need
 // it if they run beside others: Gorgonia's graphs share package variables.
 func Alone(build func()) {
@@ -16,4 +18,9 @@ func Waiting(p *Predictor) (rows []int) {
 		rows = append(rows, r.rows)
 	}
 	return rows
+}
+
+// FromFloats sets the elements of type t at b to src.
+func FromFloats(b []byte, t arena.DType, src []float64) (i int, ok bool) {
+	return fromFloats(b, t, src)
 }

@@ -18,11 +18,16 @@ type Result struct {
 	Accuracy float64           // share of correct outputs, weighted in the same way; NaN if the model has no Correct
 	Weight   float64           // sum of the weights of Model.Weight, or of the first objective; Samples if the model has none
 	Samples  int
-	Steps    int   // batches; each has a step for every objective, but see Objective.Every
-	Skipped  int   // updates skipped because gradients overflowed (Options.LossScale) or all weights were 0
-	Dropped  int   // samples that Options.Tail left out
-	Epoch    int   // number of the epoch, counted by Fit and Steps from 0; 0 in Evaluate
-	Uploaded int64 // bytes of samples copied to the device
+	Steps    int // batches; each has a step for every objective, but see Objective.Every
+	// Skipped counts the updates that were skipped: gradients overflowed (Options.LossScale), all
+	// weights were 0, or a step was not finite (Options.SkipNonFinite).
+	Skipped int
+	// NonFinite counts the steps that Options.SkipNonFinite skipped. Loss and Accuracy are the means
+	// without those whose loss is not finite.
+	NonFinite int
+	Dropped   int   // samples that Options.Tail left out
+	Epoch     int   // number of the epoch, counted by Fit and Steps from 0; 0 in Evaluate
+	Uploaded  int64 // bytes of samples copied to the device
 	// Metrics are those of Model.Metrics, in their order. Nil after Fit, unless Options.TrainMetrics
 	// is set. The caller owns the slice.
 	Metrics []MetricResult
@@ -32,7 +37,8 @@ type Result struct {
 // it, in the model's order. The order of samples is a function of Options.Seed and the number of
 // the epoch, which counts up from 0, epochs of Steps included. After an error or a cancelled ctx,
 // parameters are as the last finished step left them (but see GuardEach), and the next Fit has the
-// next number. If all parameters are frozen, Fit changes no parameter; it only updates running
+// next number. After Restore it trains the rest of an unfinished epoch; the Result is that of the whole
+// epoch. If all parameters are frozen, Fit changes no parameter; it only updates running
 // statistics of batch normalizations that Options.Frozen does not name. While another pass of Fit,
 // Steps or Evaluate runs, and in the body of Steps, it returns ErrBusy; while Predict or Step runs
 // it waits for the end of a batch.

@@ -89,6 +89,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 		{name: "norm of gradients", samples: 8 * 12, opt: trainer.Options{GradientNorm: true}},
 		{name: "clipped by norm", samples: 8 * 12, opt: trainer.Options{Clip: optim.Clip{Norm: 1}}},
 		{name: "scaled loss", samples: 8 * 12, opt: trainer.Options{LossScale: optim.Scaling{Mode: optim.ScaleAlways}}},
+		{name: "skipping", samples: 8*12 + 3, opt: trainer.Options{SkipNonFinite: 3, Checkpoint: true}},
 		{name: "averages", samples: 8 * 12, opt: trainer.Options{Average: optim.Average{Uniform: true, Every: 2}}},
 		{name: "kept gradients", samples: 8 * 12, opt: trainer.Options{Keep: []string{"*/grad", "*/gradnorm"}}},
 		{name: "objectives", samples: 8*12 + 3, model: rivals, opt: trainer.Options{

@@ -207,6 +207,7 @@ func (p *epochPass) writeGroupControls(s *slot, update int64) error {
 		if err := optim.WriteControls(r.optimizer, r.schedule, update, g.controls); err != nil {
 			return fmt.Errorf("group %d: %w", g.group, err)
 		}
+		p.t.lowerRate(g.controls)
 		for _, k := range [...]int{kernels.ControlUnscale, kernels.ControlShare, kernels.ControlStep} {
 			g.controls[k] = s.controls[k]
 		}

@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -284,6 +285,26 @@ func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
 }
 
 // Data without targets are enough to predict; training needs them, as the model stores them.
+// A prediction writes Outputs, too, so what they read is no target.
+func TestInputsOfFurtherOutputsAreNoTargets(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x, extra := net.Input("x", batch, 4), net.Input("extra", batch, 2)
+		m, err := net.Classifier(x, net.Dense(x, "out", 3, nil))
+		m.Inputs, m.Outputs = net.Inputs(), gorgonia.Nodes{net.Affine(extra, "twice", 2, 0)}
+		return m, errors.Join(err, net.Err())
+	}
+	x := dataloader.Field{Name: "x", Type: arena.Float32, Shape: []int{4}}
+	extra := dataloader.Field{Name: "extra", Type: arena.Float32, Shape: []int{2}}
+	if _, err := trainer.Plan(t.Context(), model, trainer.Options{Batch: 4, Fields: []dataloader.Field{x, extra}}); err != nil {
+		t.Errorf("without the labels: %v", err)
+	}
+	_, err := trainer.Plan(t.Context(), model, trainer.Options{Batch: 4, Fields: []dataloader.Field{x}})
+	if err == nil || !strings.Contains(err.Error(), `"extra"`) {
+		t.Errorf("without what an output reads: got %v, want an error about it", err)
+	}
+}
+
 func TestFieldsWithoutTargetsAreEnoughToPredict(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 10, 4, 3)

@@ -16,6 +16,7 @@ const maxLoaders = 8
 // caller that has the device may use them.
 type loaders struct {
 	opt   *Options
+	order uint64 // of samples: RestoreOptions.Order
 	open  []loader
 	bytes atomic.Int64 // of indices that all loaders keep; Stats reads it at any time
 }
@@ -44,7 +45,7 @@ func (ls *loaders) get(mode compile.Mode, ds dataloader.Dataset, source batchSou
 	if err := ls.closeIf(func(l loader) bool { return !comparable(l.ds) || isFor(l) }); err != nil {
 		return nil, err
 	}
-	opt := dataloader.Options{Batch: ls.opt.rows(mode), Seed: ls.opt.Seed, Workers: ls.opt.Workers}
+	opt := dataloader.Options{Batch: ls.opt.rows(mode), Seed: ls.seed(mode), Workers: ls.opt.Workers}
 	if train {
 		opt.Shuffle, opt.Tail = !ls.opt.Sequential, ls.opt.Tail
 	}
@@ -58,6 +59,18 @@ func (ls *loaders) get(mode compile.Mode, ds dataloader.Dataset, source batchSou
 		return l, ls.closeIf(func(l loader) bool { return l.loader == oldest })
 	}
 	return l, nil
+}
+
+// seed returns the seed of order and augmentation in passes of a mode.
+func (ls *loaders) seed(mode compile.Mode) uint64 {
+	if mode != compile.Train || ls.order == 0 {
+		return ls.opt.Seed
+	}
+	// The finalizer of SplitMix64, a bijection: two orders never have the same seed.
+	z := ls.opt.Seed + ls.order*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
 }
 
 // count brings bytes up to date.

@@ -13,7 +13,7 @@ import (
 // memory is the memory of a plan: the arena, and pinned host memory on a device with memory of its
 // own.
 //
-//	pinned: | slot 0 | slot 1 | outcomes of slot 0 | outcomes of slot 1 | offloaded parameters | offloaded state |
+//	pinned: | slot 0 | slot 1 | outcomes of slot 0 | outcomes of slot 1 | offloaded | copy of the state |
 //
 // A slot has an outcome for each objective.
 type memory struct {

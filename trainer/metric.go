@@ -21,8 +21,8 @@ import (
 // MetricResult is what a pass measured of a metric of Model.Metrics.
 type MetricResult struct {
 	Name  string
-	Value float64   // of layers.Metric.Value; NaN if the pass has no samples
-	Sum   []float64 // total of each element of layers.Metric.Sum over the pass; the caller owns it
+	Value float64   // of layers.Metric.Value; NaN if the pass has no samples, or did not measure it
+	Sum   []float64 // total of each element of layers.Metric.Sum over the pass; in a Result the caller owns it
 }
 
 // Metric returns the metric called name. ok is false if the pass did not measure it: the model has no
@@ -170,8 +170,7 @@ func (s *metricSet) metricSums(prog *ir.Program) []metricSum {
 	return all
 }
 
-// addMetrics adds the sums of the step in slot s to the totals of the pass. Steps of Trainer.Step have
-// none.
+// addMetrics adds the sums of the step in slot s to the totals of the pass. Trainer.Step has no totals.
 func (p *epochPass) addMetrics(s *slot) {
 	if p.totals == nil {
 		return

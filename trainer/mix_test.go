@@ -73,6 +73,10 @@ func randomMix(t *testing.T, r *rand.Rand, names []string) mix {
 	if r.IntN(2) == 0 {
 		m.opt.Average = averages[r.IntN(len(averages))]
 	}
+	m.opt.Checkpoint = r.IntN(2) == 0
+	if m.opt.Guard == trainer.GuardStep {
+		m.opt.SkipNonFinite = r.IntN(3)
+	}
 	if m.net == "rivals" {
 		m.opt.Objectives = randomObjectives(r)
 	}
@@ -273,10 +277,82 @@ func (m mix) train(t *testing.T) map[string]string {
 			got["average of "+name] = v
 		}
 	}
+	m.serve(t, tr)
 	if err := tr.Close(); err != nil {
 		t.Errorf("%v: close: %v", m, err)
 	}
 	return got
+}
+
+// serve loads a predictor from the trainer and from its averages: a full batch must have the bits of the trainer's.
+func (m mix) serve(t *testing.T, tr *trainer.Trainer) {
+	t.Helper()
+	rows, o := m.opt.EvalBatch, m.opt
+	if rows == 0 {
+		rows = o.Batch
+	}
+	if rows > m.data.Len() {
+		return
+	}
+	opt := trainer.PredictorOptions{Device: o.Device, Batch: rows, Sizes: []int{rows}, Fields: m.data.Fields(), Precision: o.Precision, KeepFloat32: o.KeepFloat32}
+	plan, err := trainer.PlanPredictor(t.Context(), m.model, opt)
+	if err != nil {
+		t.Fatalf("%v: plan of a predictor: %v", m, err)
+	}
+	opt.Memory = plan.Total
+	p, err := trainer.NewPredictor(t.Context(), m.model, opt)
+	if err != nil {
+		t.Fatalf("%v: a predictor: %v", m, err)
+	}
+	defer func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("%v: close of a predictor: %v", m, err)
+		}
+	}()
+	inputs := rowsFor(t, p, m.data, rows)
+	elems := rows * p.Outputs()[0].Spec.Shape.Elems()
+	if err := p.Load(t.Context(), tr); err != nil {
+		t.Fatalf("%v: load: %v", m, err)
+	}
+	equalTo(t, fmt.Sprint(m, ": a predictor"), predict(t, p, rows, inputs...), outputs(t, tr, m.data)[:elems])
+	if o.Average.On() {
+		if err := p.LoadAveraged(t.Context(), tr.Averaged()); err != nil {
+			t.Fatalf("%v: load averages: %v", m, err)
+		}
+		equalTo(t, fmt.Sprint(m, ": a predictor of averages"), predict(t, p, rows, inputs...), averagedOutputs(t, tr, m.data)[:elems])
+	}
+}
+
+// rowsFor returns the first rows of a dataset as the arguments of Predict.
+func rowsFor(t *testing.T, p *trainer.Predictor, ds dataloader.Dataset, rows int) (inputs []any) {
+	t.Helper()
+	for _, in := range p.Inputs() {
+		k := slices.IndexFunc(ds.Fields(), func(f dataloader.Field) bool { return f.Name == in.Name })
+		all := make([]byte, 0, int64(rows)*ds.Fields()[k].Bytes())
+		for i := range rows {
+			var row [][]byte
+			for _, f := range ds.Fields() {
+				row = append(row, make([]byte, f.Bytes()))
+			}
+			if err := ds.Fetch(t.Context(), dataloader.At{Index: i}, row); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, row[k]...)
+		}
+		switch in.Spec.Type {
+		case arena.Float32:
+			inputs = append(inputs, dataloader.View[float32](all))
+		case arena.Float64:
+			inputs = append(inputs, dataloader.View[float64](all))
+		case arena.Uint8:
+			inputs = append(inputs, all)
+		case arena.Int32:
+			inputs = append(inputs, dataloader.View[int32](all))
+		default:
+			t.Fatalf("%s is of type %v", in.Name, in.Spec.Type)
+		}
+	}
+	return inputs
 }
 
 // epoch trains an epoch. Two of three are loops over Steps if m.loop is set; the even ones evaluate in some bodies.

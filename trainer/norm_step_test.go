@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
 	"gorgonia.org/tensor"
@@ -40,7 +41,7 @@ func TestTheNumbersOfAStepAreThoseComputedInGo(t *testing.T) {
 				Norm: math.Sqrt(norm), Updated: true}
 			got := s
 			got.Accuracy, got.Uploaded = 0, 0
-			if !math.IsNaN(s.Accuracy) || s.Uploaded != 24 || got != want {
+			if !math.IsNaN(s.Accuracy) || s.Uploaded != 24 || !reflect.DeepEqual(got, want) {
 				t.Errorf("step %d: got %+v, want %+v", i, s, want)
 			}
 		}

@@ -36,7 +36,10 @@ type ObjectiveResult struct {
 	Name    string  // "" if the model has Model.Loss instead of objectives
 	Loss    float64 // mean over the samples of its steps, weighted by its Weight if it has one; NaN if it had no step
 	Steps   int
-	Skipped int // updates skipped because gradients overflowed or all weights were 0
+	Skipped int // updates skipped; see Result.Skipped
+	// NonFinite counts the steps that Options.SkipNonFinite skipped. Loss is the mean without those
+	// whose loss is not finite.
+	NonFinite int
 }
 
 // modelInfo is what a plan has to know of a model before it is compiled. It is the same for every

@@ -14,7 +14,10 @@ type objectiveSums struct {
 	loss    float64 // over samples, each times its weight
 	weight  float64 // of the samples; a sample without a weight counts as 1
 	steps   int
-	skipped int64 // updates that overflowed, or whose weights were all 0
+	skipped int64 // updates that overflowed, or whose weights were all 0, or of windows that are lost
+	// Of Options.SkipNonFinite: steps that were not finite, and whether one of the present window was.
+	nonFinite int64
+	lost      bool
 }
 
 // batch has the steps of all objectives on batch b, those that are left if it was read again. It

@@ -139,6 +139,19 @@ type Options struct {
 	// called twice for each batch size. See docs/from-gorgonia.md#limits.
 	AllowMerged bool
 
+	// Checkpoint plans memory for a copy of the trainer's state, so that Trainer.Capture works.
+	// Default: off. It takes as much memory as parameters, optimizer state and averages, and with
+	// Accumulate also gradients: pinned host memory or, where the memory of the device is the host's,
+	// a region of the arena.
+	Checkpoint bool
+	// SkipNonFinite skips a training step whose loss or gradients are not finite: it changes no
+	// parameter, statistic or state of an optimizer, and training goes on with the next batch. After
+	// this many such steps of an objective in a row, the next one is an error. With Accumulate the
+	// update of the whole window is skipped. Default 0: the first one is an error. Each step then
+	// waits for the result of the one before. It needs GuardStep. Step.NonFinite and Result.NonFinite
+	// report such steps. Indices outside a table are an error always.
+	SkipNonFinite int
+
 	// Keep makes values readable after a step, by Trainer.Read and Trainer.Kept: those of nodes, by
 	// their names; the gradient of a parameter, as "hidden/w/grad"; the L2 norm of the gradients of a
 	// layer's parameters, as "hidden/gradnorm". "*/grad" means the gradients of all parameters that

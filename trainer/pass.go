@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"math"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
@@ -52,6 +52,7 @@ type epochPass struct {
 	pending        int             // objective after that of the last step; 0: its batch is finished
 	resume         int             // objective that a batch which is read again begins with
 	totals         []float64       // of the sums of metrics
+	stepMetrics    *stepMetrics    // nil: steps have none
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
@@ -71,13 +72,13 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 		return err
 	}
 	p.totals = make([]float64, t.plan.metrics.elems)
+	if p.body != nil {
+		p.stepMetrics = t.plan.newStepMetrics()
+	}
 	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
 	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		p.epoch, p.stepsBefore, p.updatesBefore = t.counters.epochs, t.counters.steps, slices.Clone(t.counters.updates)
-		t.counters.epochs++
+		return t.begin(p)
 	}
 	return nil
 }
@@ -97,7 +98,13 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 		if err != nil {
 			return errors.Join(p.collect(ctx, before), err)
 		}
-		p.t.usage.snapshots.serve()
+		again := false // the body of Steps has used the slots: the batch is read again
+		if before, again, err = p.serveSnapshots(ctx, before); err != nil {
+			return err
+		}
+		if again {
+			continue
+		}
 		if before, err = p.batch(ctx, b, before); err != nil {
 			return err
 		}
@@ -200,6 +207,7 @@ func (p *epochPass) writeControls(s *slot) error {
 	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
+	t.lowerRate(s.controls)
 	s.rate = s.controls[0]
 	// The gradient of the loss starts with the step's share of the window's samples, so that the
 	// sum over the window is the gradient of the mean over all of them, short steps included. With
@@ -213,6 +221,9 @@ func (p *epochPass) writeControls(s *slot) error {
 		scale := t.counters.scaling.Scale
 		share *= scale
 		s.controls[kernels.ControlUnscale] = 1 / scale
+	}
+	if p.objectives[s.objective].lost && s.program.window.Updates() {
+		share = math.NaN() // no update: the guard finds gradients that are not finite
 	}
 	s.controls[kernels.ControlShare] = share
 	s.controls[kernels.ControlStep] = float64(p.number(s.objective, b.Step))
@@ -282,20 +293,21 @@ func (p *epochPass) finishStep(s *slot) error {
 	}
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
-	// after that changed anything. Only an overflow of scaled gradients is not an error.
-	loss := s.loss()
-	overflowed, weightless := p.overflowed(s, loss), s.weightless()
-	switch {
-	case overflowed || weightless:
-		p.objectives[s.objective].skipped++
+	// after that changed anything.
+	o := p.outcomeOf(s, s.loss())
+	if !p.skips(s, o) {
+		return p.tooMany(s, p.diagnose(s))
+	}
+	if o != succeeded {
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
 			return p.stepError(s.batch.Step, err)
 		}
-	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
-		return p.diagnose(s)
 	}
-	p.add(s, overflowed || weightless)
-	t.countStep(s, overflowed, weightless)
+	if p.mode == compile.Train {
+		p.objectives[s.objective].skipWindow(s, o)
+	}
+	p.add(s, o)
+	t.countStep(s, o)
 	return nil
 }
 
@@ -318,26 +330,4 @@ func (p *epochPass) stepError(step int, err error) error {
 		index.row = true
 	}
 	return err
-}
-
-// maySkip reports whether the update of a step of program may be skipped: because its scaled
-// gradients overflow, or because the weights of its window are all 0. The number of the next update
-// depends on it.
-func (p *epochPass) maySkip(program *boundProgram) bool {
-	return program.checksWeight || program.updates && p.t.plan.opt.scaled()
-}
-
-// weightless reports whether the update of the step in slot s was skipped because the weights of
-// its window were all 0.
-func (s *slot) weightless() bool {
-	return s.program.checksWeight && s.status[0] == ir.WeightCode
-}
-
-// overflowed reports whether the update of the step in slot s was skipped because gradients were
-// not finite, and a smaller scale of the loss may prevent that.
-func (p *epochPass) overflowed(s *slot, loss float64) bool {
-	if !s.program.updates || !p.t.plan.opt.scaled() || !finite(loss) {
-		return false
-	}
-	return s.status[0] >= ir.FirstGradient && s.status[0] < ir.FirstVariance && p.t.counters.scaling.Scale > optim.MinScale
 }

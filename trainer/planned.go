@@ -65,8 +65,9 @@ type planned struct {
 	scratch int64 // bytes: the largest need of any program
 	staging int64 // bytes: the most that the device pins for itself to run a program
 
-	layout  arena.Layout
-	regions [2]layout.Regions // by slot: where the regions of programs start in the arena
+	layout   arena.Layout
+	captured arena.Region      // copy of the state, if the memory is unified: see layOutState
+	regions  [2]layout.Regions // by slot: where the regions of programs start in the arena
 }
 
 // budgetTries bounds how often newPlanned retries with a smaller budget because buffers could not
@@ -466,6 +467,7 @@ func (p *planned) layOut() error {
 	region(ir.Resident, "resident data")
 	region(ir.Scratch, "scratch")
 	l.Reserve(p.regions[0][ir.Scratch].Region, p.scratch)
+	p.layOutState(l)
 	return l.Err()
 }
 
@@ -481,9 +483,9 @@ func (p *planned) outcome(i int) arena.Ref {
 }
 
 // extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the
-// arena's own: host copies of the slots and outcomes, and what is offloaded.
+// arena's own: host copies of the slots and outcomes, what is offloaded, and the copy of the state.
 func (p *planned) extraPinnedBytes() int64 {
-	return 2*p.homes.Bytes(ir.Slot) + p.outcomesBytes() + p.offloadedBytes()
+	return 2*p.homes.Bytes(ir.Slot) + p.outcomesBytes() + p.offloadedBytes() + p.captureBytes()
 }
 
 // offloadedBytes returns the bytes that are kept in pinned host memory instead of the arena.

@@ -8,6 +8,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -17,22 +18,14 @@ import (
 func digitsMLP(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.New(g)
 	x := net.Input("x", batch, 784)
-	h := net.Dense(x, "hidden1", 512, layers.ReLU)
-	h = net.Dense(h, "hidden2", 256, layers.ReLU)
-	return net.Classifier(x, net.Dense(h, "out", 10, nil))
+	return net.Classifier(x, nets.DigitsMLP(net, x))
 }
 
 // digitsCNN is the network of examples/cnn.
 func digitsCNN(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.New(g)
-	filters := layers.Conv2D{Out: 32, Kernel: layers.Square(3), Pad: layers.Square(1)}
 	x := net.Input("x", batch, 1, 28, 28)
-	h := net.MaxPool(net.Conv(x, "conv1", filters, layers.ReLU), "pool1", halve)
-	filters.Out = 64
-	h = net.MaxPool(net.Conv(h, "conv2", filters, layers.ReLU), "pool2", halve)
-	h = net.Dense(net.Flatten(h, "flat"), "hidden", 128, layers.ReLU)
-	h = net.Dropout(h, "dropout", 0.25)
-	return net.Classifier(x, net.Dense(h, "out", 10, nil))
+	return net.Classifier(x, nets.DigitsCNN(net, x, 0.25))
 }
 
 // BenchmarkPredictor predicts single rows, from 1, 8 and 64 goroutines at once; an operation is one

@@ -12,14 +12,16 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// WeightsError lists the weights of a predictor that a source lacks or has otherwise. Nothing was
-// changed. It wraps ErrData.
+// WeightsError lists the weights of a predictor or trainer that a source lacks or has otherwise.
+// Nothing was changed. It wraps ErrData.
 type WeightsError struct {
+	Source  string     // a file, or "" for a trainer, a predictor or a function
 	Missing []string   // names of weights that the source lacks
 	Other   []Mismatch // weights of another type or shape
+	Extra   []string   // what the source has and there is no weight for, if that is an error
 }
 
-// Mismatch is a weight of another type or shape than the predictor's.
+// Mismatch is a weight of another type or shape in a source.
 type Mismatch struct {
 	Name      string
 	Want, Got string // types and shapes, or numbers of elements
@@ -31,7 +33,13 @@ func (e *WeightsError) Error() string {
 		parts = append(parts, fmt.Sprintf("the source has no %q", e.Missing))
 	}
 	for _, m := range e.Other {
-		parts = append(parts, fmt.Sprintf("%q is %s, the predictor needs %s", m.Name, m.Got, m.Want))
+		parts = append(parts, fmt.Sprintf("%q is %s in the source, and must be %s", m.Name, m.Got, m.Want))
+	}
+	if len(e.Extra) > 0 {
+		parts = append(parts, fmt.Sprintf("there are no weights %q, which the source has", e.Extra))
+	}
+	if e.Source != "" {
+		parts[0] = e.Source + ": " + parts[0]
 	}
 	return fmt.Sprintf("load weights: %s: use the model that the weights are of: %v", strings.Join(parts, "; "), ErrData)
 }
@@ -41,7 +49,7 @@ func (e *WeightsError) Unwrap() error { return ErrData }
 
 // err returns e if it lists anything.
 func (e *WeightsError) err() error {
-	if len(e.Missing) == 0 && len(e.Other) == 0 {
+	if len(e.Missing) == 0 && len(e.Other) == 0 && len(e.Extra) == 0 {
 		return nil
 	}
 	return e
@@ -56,12 +64,8 @@ type weight struct {
 // weightParts returns the homes of all weights: parameters and running statistics, but no constants
 // of the graph.
 func (p *predictorPlan) weightParts() (all []weight) {
-	for _, r := range []arena.Region{ir.Parameters, ir.Statistics} {
-		for i, home := range p.homes.Parts(r) {
-			if p.initial[r][i].constant == nil {
-				all = append(all, weight{Part: home})
-			}
-		}
+	for _, home := range p.planned.weightParts() {
+		all = append(all, weight{Part: home})
 	}
 	return all
 }
@@ -72,11 +76,7 @@ func (p *Predictor) Weights() []NamedSpec {
 	if p == nil || p.weights == nil {
 		return nil
 	}
-	var all []NamedSpec
-	for _, w := range p.weights.plan.weightParts() {
-		all = append(all, NamedSpec{Name: w.Name, Spec: w.Spec})
-	}
-	return all
+	return specsOf(p.weights.plan.planned.weightParts())
 }
 
 // matchWeights sets the home of each weight in the source, which find looks up. Those that the source
@@ -102,18 +102,37 @@ func matchWeights(all []weight, find func(w ir.Part) (ir.Part, bool)) error {
 // over steps it copies at once. Predictions wait for the copy and not for the step. If the trainer
 // lacks weights of the predictor or has them in another shape, the error is a *WeightsError; what
 // else the trainer has is left out. Cancelling ctx ends the wait.
-func (p *Predictor) Load(ctx context.Context, t *Trainer) error {
+func (p *Predictor) Load(ctx context.Context, t *Trainer) error { return p.load(ctx, t, false) }
+
+// LoadAveraged is Load with the average of each weight that the trainer averages, and the weight
+// itself where it does not. Without Options.Average it returns an error that wraps ErrOption.
+func (p *Predictor) LoadAveraged(ctx context.Context, a Averaged) error {
+	return p.load(ctx, a.trainer, true)
+}
+
+// load is Load, or with averaged set LoadAveraged.
+func (p *Predictor) load(ctx context.Context, t *Trainer, averaged bool) error {
 	if err := p.usable(ctx); err != nil {
 		return err
 	}
 	if t.use().isClosed() {
 		return fmt.Errorf("load weights: %w", errClosed)
 	}
+	if averaged {
+		if err := (Averaged{t}).check(); err != nil {
+			return fmt.Errorf("load weights: %w", err)
+		}
+	}
 	all := p.weights.plan.weightParts()
-	if err := matchWeights(all, func(w ir.Part) (ir.Part, bool) { return t.plan.stored(w.Name) }); err != nil {
+	if err := matchWeights(all, func(w ir.Part) (ir.Part, bool) {
+		if home, ok := t.plan.average(w.Name); ok && averaged {
+			return home, true
+		}
+		return t.plan.stored(w.Name)
+	}); err != nil {
 		return err
 	}
-	err := t.snapshot(ctx, func() error { return p.weights.copyFrom(t.memory, t.streams.compute, all) })
+	err := t.snapshot(ctx, false, func(*epochPass) error { return p.weights.copyFrom(t.memory, t.streams.compute, all) })
 	if err != nil {
 		return fmt.Errorf("load weights: %w", err)
 	}
@@ -250,8 +269,17 @@ func (w *predictorWeights) copyFrom(from *memory, compute arena.Stream, all []we
 	})
 }
 
-// copyOnDevice copies weights on the device of both memories.
-func (w *predictorWeights) copyOnDevice(from *memory, compute arena.Stream, all []weight) error {
+// copyOnDevice copies weights on the device of both memories. When it returns, the copies are done,
+// also after an error, which the stream then no longer has.
+func (w *predictorWeights) copyOnDevice(from *memory, compute arena.Stream, all []weight) (err error) {
+	defer func() {
+		if err == nil {
+			return
+		}
+		if failed := compute.Sync(); failed != nil && !errors.Is(err, failed) {
+			err = errors.Join(err, failed)
+		}
+	}()
 	for _, x := range all {
 		src, ok := from.offloadedSpan(x.from.Ref)
 		if !ok {

@@ -278,6 +278,11 @@ func TestWrongOptionsOfAPredictorAreReportedTogether(t *testing.T) {
 			t.Errorf("got %v, want ErrOption with %q", err, want)
 		}
 	}
+	half := trainer.PredictorOptions{Device: openCPU(t), Batch: 1, Precision: arena.BFloat16, KeepFloat32: []string{"hidden", "hiden"}}
+	if _, err := trainer.NewPredictor(t.Context(), small, half); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), `"hiden"`) ||
+		strings.Contains(err.Error(), `"hidden"`) {
+		t.Errorf("a layer that does not exist: got %v, want ErrOption with its name alone", err)
+	}
 	if _, err := trainer.NewPredictor(t.Context(), nil, trainer.PredictorOptions{Device: openCPU(t), Batch: 1}); !errors.Is(err, trainer.ErrModel) {
 		t.Errorf("no model: %v", err)
 	}

@@ -34,7 +34,7 @@ func (p *planned) report() *report.Plan {
 	r := &report.Plan{Device: "any device", Mode: "streaming", Regions: p.layout.Regions(), Total: p.layout.Total()}
 	if p.opt.Device != nil {
 		layout.AddDeviceMemory(r, p.opt.Device, p.extraPinnedBytes()+p.staging)
-	} else if p.opt.Offload.any() { // so the device will have memory of its own
+	} else if p.opt.Offload.any() || p.opt.Checkpoint { // so the device will have memory of its own
 		r.Pinned = p.extraPinnedBytes() + arena.StageBytes(r.Total)
 	}
 	r.Offloaded = p.offloadedBytes()
@@ -103,9 +103,12 @@ func splitControls(values []ir.Value) (fields, controls []ir.Value) {
 }
 
 // batchValues returns what the slot of a batch holds for the steps of all objectives: all fields
-// that they read, and the controls of program k.
+// that they read, and the controls of program k. The averages read controls only.
 func (p *planned) batchValues(k programKey) []ir.Value {
 	all := slotValues(p.programs[k])
+	if k.mode == compile.Average {
+		return all
+	}
 	for i := range p.objectives(k.mode) {
 		o := k
 		o.objective = i

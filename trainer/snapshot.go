@@ -3,7 +3,9 @@ package trainer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,21 +27,24 @@ type snapshots struct {
 
 // snapshot is a call that waits for the pass.
 type snapshot struct {
-	read func() error
-	done chan error // gets the error of read, or errPassEnded
+	read      func(running *epochPass) error // running: the pass that calls it; nil: none runs
+	collected bool                           // no step may be in flight when read is called
+	done      chan error                     // gets the error of read, or errPassEnded
 }
 
 // errPassEnded wakes the calls that a pass has not served.
 var errPassEnded = errors.New("the pass has ended")
 
 // snapshot calls read while no step is being enqueued. During a pass of Fit or Evaluate it waits for
-// the end of a step; in a callback of the pass, such as Options.Progress, it reads at once.
-func (t *Trainer) snapshot(ctx context.Context, read func() error) error {
+// the end of a step; in a callback of the pass, such as Options.Progress, it reads at once. If
+// collected is set, read needs the numbers of the last step, too: no other one may be in flight. In a
+// callback that is an error.
+func (t *Trainer) snapshot(ctx context.Context, collected bool, read func(running *epochPass) error) error {
 	for {
 		err := t.use().acquire(ctx)
 		if err == nil {
 			defer t.usage.release()
-			return read()
+			return read(nil)
 		}
 		if !errors.Is(err, ErrBusy) || !t.usage.passes() {
 			if errors.Is(err, ErrBusy) && t.usage.check() == nil { // the pass has ended since acquire
@@ -48,9 +53,12 @@ func (t *Trainer) snapshot(ctx context.Context, read func() error) error {
 			return err
 		}
 		if insidePass() {
-			return read()
+			if collected {
+				return fmt.Errorf("%w: %w", err, errInCallback)
+			}
+			return read(nil)
 		}
-		s := &snapshot{read: read, done: make(chan error, 1)}
+		s := &snapshot{read: read, collected: collected, done: make(chan error, 1)}
 		t.usage.snapshots.add(s)
 		if !t.usage.passes() && t.usage.snapshots.remove(s) { // nobody is left who would serve it
 			continue
@@ -104,11 +112,33 @@ func (w *snapshots) take() []*snapshot {
 	return all
 }
 
-// serve runs the calls that wait. The pass calls it between two steps.
-func (w *snapshots) serve() {
-	for _, s := range w.take() {
-		s.done <- s.read()
+// serveSnapshots runs the calls that wait. The pass calls it between two batches; before is the slot
+// of the step that is in flight, or nil. It returns that slot unless it had to collect the step. again
+// is that of collectFirst.
+func (p *epochPass) serveSnapshots(ctx context.Context, before *slot) (after *slot, again bool, err error) {
+	w := &p.t.usage.snapshots
+	if w.count.Load() == 0 {
+		return before, false, nil
 	}
+	if before != nil && p.body != nil { // the body admits calls; whoever waits in it must not wait for a call here
+		if again, err = p.collectFirst(ctx, before); err != nil {
+			return nil, again, err
+		}
+		before = nil
+	}
+	all := w.take()
+	if before != nil && slices.ContainsFunc(all, func(s *snapshot) bool { return s.collected }) {
+		_, err = p.collectFirst(ctx, before)
+		before = nil
+	}
+	for _, s := range all {
+		if err != nil {
+			s.done <- errPassEnded
+		} else {
+			s.done <- s.read(p)
+		}
+	}
+	return before, again, err
 }
 
 // end wakes the calls that the pass has not served.

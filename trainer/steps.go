@@ -13,7 +13,7 @@ import (
 // Step describes one finished training step.
 type Step struct {
 	Objective string  // name of the objective that it trained; "" if the model has Model.Loss
-	Number    int64   // number of the training step, counted from 1 since New
+	Number    int64   // number of the training step, counted from 1 since New; Restore continues the count
 	Epoch     int     // number of the epoch, counted from 0 by Fit and Steps
 	Step      int     // number of the batch in the epoch, 1 to Steps; each objective has a step on it
 	Steps     int     // batches of the epoch
@@ -34,9 +34,15 @@ type Step struct {
 	Norm float64
 	// Updated is set if the step updated parameters: in a window of Options.Accumulate only the
 	// last step does, and none if all parameters are frozen.
-	Updated  bool
-	Skipped  bool  // the update was skipped: gradients overflowed, or all weights were 0; see Result.Skipped
-	Uploaded int64 // bytes of samples copied to the device for the step
+	Updated bool
+	Skipped bool // the update was skipped; see Result.Skipped
+	// NonFinite is set if Options.SkipNonFinite skipped the step: its loss or gradients are not finite.
+	NonFinite bool
+	Uploaded  int64 // bytes of samples copied to the device for the step
+	// Metrics are those of Model.Metrics over the rows of the batch, in their order; a step of an
+	// objective has those that its program computes, and the others are NaN. The trainer owns the
+	// memory, which the next step overwrites. Nil without Options.TrainMetrics.
+	Metrics []MetricResult
 }
 
 // Steps trains one epoch, as Fit does and with the same bits, and yields after each training step:
@@ -49,8 +55,8 @@ type Step struct {
 //	}
 //
 // When the body runs, the step is finished, and no later one has begun; only its batch may be read
-// and uploaded already. So the body may call every method of the trainer except Fit, Steps and
-// Close, which return ErrBusy. What it changes, such as a parameter, takes effect in the next step.
+// and uploaded already. So the body may call every method of the trainer except Fit, Steps, Unfreeze,
+// Restore and Close, which return ErrBusy. What it changes, such as a parameter, takes effect in the next step.
 // Other goroutines may do the same while the body runs; the next step waits for their calls. After
 // Evaluate and Predict in a body, the batches that were read ahead are read again.
 //

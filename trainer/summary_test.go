@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -19,14 +20,8 @@ import (
 // digitNet is the network of examples/cnn, without dropout.
 func digitNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.New(g)
-	filters := layers.Conv2D{Out: 32, Kernel: layers.Square(3), Pad: layers.Square(1)}
-	halve := layers.Pool{Kernel: layers.Square(2)}
 	x := net.Input("x", batch, 1, 28, 28)
-	h := net.MaxPool(net.Conv(x, "conv1", filters, layers.ReLU), "pool1", halve)
-	filters.Out = 64
-	h = net.MaxPool(net.Conv(h, "conv2", filters, layers.ReLU), "pool2", halve)
-	h = net.Dense(net.Flatten(h, "flat"), "hidden", 128, layers.ReLU)
-	return net.Classifier(x, net.Dense(h, "out", 10, nil))
+	return net.Classifier(x, nets.DigitsCNN(net, x, 0))
 }
 
 func TestASummaryListsTheLayers(t *testing.T) {

@@ -29,6 +29,7 @@ type Trainer struct {
 	residents residents
 	own       ownSteps
 	copies    paramCopies
+	captures  captures
 	buffer    []byte // see readBuffer
 
 	// These have locks of their own.
@@ -40,6 +41,8 @@ type Trainer struct {
 	mu       sync.Mutex
 	counters counters
 	kept     keptValues
+	// unfinished is the epoch that the next pass of training goes on with, after Restore; else nil.
+	unfinished *unfinishedEpoch
 }
 
 // counters count what a trainer has done.
@@ -49,6 +52,10 @@ type counters struct {
 	updates []int64 // by objective, since New or Unfreeze
 	before  int64   // updates before Unfreeze
 	scaling optim.ScalingState
+	// nonFinite counts, by objective, its last steps in a row that Options.SkipNonFinite skipped.
+	nonFinite  []int
+	order      uint64  // of samples: RestoreOptions.Order
+	rateFactor float64 // of all rates: the product of RestoreOptions.RateFactor
 }
 
 // New compiles the model, plans its memory, allocates it on the device in one piece, and writes the
@@ -80,6 +87,7 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 		t.counters.scaling = opt.LossScale.Start()
 	}
 	t.counters.updates = make([]int64, plan.objectives(compile.Train))
+	t.counters.nonFinite, t.counters.rateFactor = make([]int, plan.objectives(compile.Train)), 1
 	t.usage.open()
 	opened := false
 	defer func() {
@@ -114,6 +122,9 @@ func (t *Trainer) open() (err error) {
 		}
 		t.programs[k] = p
 	}
+	if err := t.captures.open(t.memory); err != nil {
+		return err
+	}
 	return t.memory.writeInitialValues(t.streams.compute)
 }
 
@@ -130,11 +141,12 @@ func (t *Trainer) Plan() *report.Plan {
 	return t.plan.report()
 }
 
-// Stats are a trainer's counters since New.
+// Stats are a trainer's counters since New. Restore sets Updates and Epochs to those of the state.
 type Stats struct {
 	Arena arena.Stats // bytes of device memory
-	// Pinned is the bytes of pinned host memory: slots, results of steps, offloaded tensors, the
-	// arena's copy buffer (arena.StageBytes), and buffers that the device pins to run programs.
+	// Pinned is the bytes of pinned host memory: slots, results of steps, offloaded tensors, the copy
+	// of the state (Options.Checkpoint), the arena's copy buffer (arena.StageBytes), and buffers that
+	// the device pins to run programs.
 	Pinned int64
 	// Host is the bytes of Go memory that the trainer keeps: instruction lists, values and
 	// placements of programs, indices of samples, and batches of Predict. Not counted are datasets,
@@ -142,6 +154,7 @@ type Stats struct {
 	Host     int64
 	Uploaded int64 // bytes of samples copied to the device; with unified memory, bytes written to a slot
 	Updates  int64 // updates of the parameters, by all objectives; 0 if all are frozen
+	Steps    int64 // training steps that were finished, those of all objectives
 	Epochs   int   // epochs that Fit and Steps have begun
 	Programs int   // compiled programs: those of full batches, and those of the last 8 sizes of short batches
 }
@@ -154,7 +167,7 @@ func (t *Trainer) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := Stats{Uploaded: t.uploaded.Load(), Programs: len(t.programs)}
-	s.Epochs, s.Updates = t.counters.epochs, t.counters.before
+	s.Steps, s.Epochs, s.Updates = t.counters.steps, t.counters.epochs, t.counters.before
 	for _, n := range t.counters.updates {
 		s.Updates += n
 	}
@@ -183,8 +196,8 @@ func (t *Trainer) LossScale() optim.ScalingState {
 }
 
 // Close releases everything that New made; the device stays open. It is safe to call twice. While
-// Fit, Steps, Evaluate, Step, a batch of Predict or an access to a parameter runs it returns ErrBusy: cancel the
-// contexts and wait until the calls have returned. If a Dataset.Fetch has not returned, the error
+// Fit, Steps, Evaluate, Step, a batch of Predict or an access to a parameter runs, or while a State is
+// not released, it returns ErrBusy: cancel the contexts and wait until the calls have returned. If a Dataset.Fetch has not returned, the error
 // wraps dataloader.ErrStuck and the memory stays, since the Fetch may still write to it. Call Close
 // again until it returns nil.
 func (t *Trainer) Close() error {
@@ -200,7 +213,7 @@ func (t *Trainer) Close() error {
 	// for their work before programs and events go, which that work uses. The memory is last.
 	errs := []error{t.loaders.close()}
 	if first {
-		errs = append(errs, t.streams.close(), t.programs.close(), t.copies.close())
+		errs = append(errs, t.streams.close(), t.programs.close(), t.copies.close(), t.captures.close())
 		t.staging.drop()
 		t.mu.Lock() // Read reads results
 		for _, s := range t.slots {

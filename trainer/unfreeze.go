@@ -35,16 +35,10 @@ func (t *Trainer) Unfreeze(ctx context.Context) error {
 	if err := t.checkWindow("unfreeze"); err != nil {
 		return err
 	}
-	// Programs of short batches belong to a stage.
-	var errs []error
-	t.short = slices.DeleteFunc(t.short, func(k programKey) bool {
-		if k.mode != compile.Train {
-			return false
-		}
-		errs = append(errs, t.dropShort(k))
-		return true
-	})
-	if err := errors.Join(append(errs, t.memory.clearState(t.streams.compute))...); err != nil {
+	if err := t.checkUnfinished("unfreeze", false); err != nil {
+		return err
+	}
+	if err := errors.Join(t.dropTrained(), t.memory.clearState(t.streams.compute)); err != nil {
 		return fmt.Errorf("unfreeze: %w", err)
 	}
 	t.mu.Lock()
@@ -55,6 +49,19 @@ func (t *Trainer) Unfreeze(ctx context.Context) error {
 		t.counters.updates[i] = 0
 	}
 	return nil
+}
+
+// dropTrained drops the programs that train short batches: they belong to a stage.
+func (t *Trainer) dropTrained() error {
+	var errs []error
+	t.short = slices.DeleteFunc(t.short, func(k programKey) bool {
+		if k.mode != compile.Train {
+			return false
+		}
+		errs = append(errs, t.dropShort(k))
+		return true
+	})
+	return errors.Join(errs...)
 }
 
 // key returns the key of a program in the present stage.

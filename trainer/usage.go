@@ -34,6 +34,7 @@ type usage struct {
 	pass   string          // name of the pass that runs, or ""
 	paused *epochPass      // the pass of Steps whose body runs, or nil
 	ended  chan struct{}   // holds one element after the end of a pass that ran while another was paused
+	state  *State          // that has the memory for a copy of the state, until its Release
 	stuck  *dataloader.Run // of a pass that ended although a reader had not returned and may still write to a slot
 
 	snapshots snapshots // calls that wait for the end of a step
@@ -215,6 +216,10 @@ func (u *usage) beginClose() (first bool, err error) {
 	if u.pass != "" || u.paused != nil {
 		u.release()
 		return false, fmt.Errorf("the trainer is %w: %s is running", ErrBusy, cmp.Or(u.pass, "the body of Steps"))
+	}
+	if u.state != nil {
+		u.release()
+		return false, fmt.Errorf("the trainer is %w: a State is held: call State.Release", ErrBusy)
 	}
 	first, u.closed = !u.closed, true
 	return first, nil

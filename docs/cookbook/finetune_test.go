@@ -3,10 +3,13 @@ package cookbook_test
 // The program of finetune.md begins here.
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log"
+	"maps"
 	"math/rand/v2"
+	"strings"
 
 	"gorgonia.org/gorgonia"
 
@@ -97,43 +100,66 @@ func Example_finetune() {
 	}
 	defer second.Close()
 	copyTrunk(second, first)
+	before, _ := dev.Allocated()
 	fit(second, small, 20) // the head alone
+	fmt.Printf("frozen trunk is the same to the bit: %t\n", equalTrunks(second, first))
 	if err := second.Unfreeze(ctx); err != nil {
 		log.Fatal(err)
 	}
 	fit(second, small, 20) // all layers, the trunk at a tenth of the rate
+	fmt.Printf("trunk is the same after unfreezing: %t\n", equalTrunks(second, first))
+	after, _ := dev.Allocated()
+	fmt.Printf("bytes that unfreezing allocates: %d\n", after-before)
 	result, err := second.Evaluate(ctx, points(500, 3, equal))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("accuracy above 0.9: %t\n", result.Accuracy > 0.9)
-	// Output: accuracy above 0.9: true
+	// Output:
+	// frozen trunk is the same to the bit: true
+	// trunk is the same after unfreezing: false
+	// bytes that unfreezing allocates: 0
+	// accuracy above 0.9: true
 }
 
-// copyTrunk copies all parameters of the trunk, by name.
+// trunkOf returns the bytes of all parameters of the trunk, by name.
+func trunkOf(t *trainer.Trainer) map[string][]byte {
+	params, err := t.Params()
+	if err != nil {
+		log.Fatal(err)
+	}
+	trunk := map[string][]byte{}
+	for _, p := range params {
+		if !strings.HasPrefix(p.Name, "trunk/") {
+			continue // heads have names of their own
+		}
+		trunk[p.Name] = make([]byte, p.Spec.Bytes())
+		if err := p.Read(trunk[p.Name]); err != nil {
+			log.Fatal(err)
+		}
+	}
+	return trunk
+}
+
+// copyTrunk copies all parameters of the trunk.
 func copyTrunk(dst, src *trainer.Trainer) {
-	from, err := src.Params()
+	trunk := trunkOf(src)
+	params, err := dst.Params()
 	if err != nil {
 		log.Fatal(err)
 	}
-	to, err := dst.Params()
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, p := range to {
-		for _, q := range from {
-			if p.Name != q.Name {
-				continue // heads have names of their own
-			}
-			values := make([]byte, q.Spec.Bytes())
-			if err := q.Read(values); err != nil {
-				log.Fatal(err)
-			}
+	for _, p := range params {
+		if values, ok := trunk[p.Name]; ok {
 			if err := p.Write(values); err != nil {
 				log.Fatal(err)
 			}
 		}
 	}
+}
+
+// equalTrunks reports whether the parameters of the trunks have the same bits.
+func equalTrunks(a, b *trainer.Trainer) bool {
+	return maps.EqualFunc(trunkOf(a), trunkOf(b), bytes.Equal)
 }
 
 // The program of finetune.md ends here.

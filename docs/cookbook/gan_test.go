@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"math"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 
@@ -84,20 +85,30 @@ func Example_gan() {
 		log.Fatal(err)
 	}
 	defer t.Close()
-	for range 60 {
+	for range 400 {
 		if _, err := t.Fit(ctx, ring{}); err != nil {
 			log.Fatal(err)
 		}
 	}
-	var radius float64 // mean over the points that the generator makes
+	var near [modes]int // points that the generator makes, by mode
+	good := 0           // of them within 0.5 of their mode
 	for p, err := range t.Predict(ctx, ring{}) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		radius += math.Hypot(float64(p.Output[0]), float64(p.Output[1])) / float64(ring{}.Len())
+		turn := math.Atan2(float64(p.Output[1]), float64(p.Output[0])) / (2 * math.Pi)
+		mode := (int(math.Round(turn*modes)) + modes) % modes
+		angle := 2 * math.Pi * float64(mode) / modes
+		if math.Hypot(float64(p.Output[0])-2*math.Cos(angle), float64(p.Output[1])-2*math.Sin(angle)) < 0.5 {
+			near[mode]++
+			good++
+		}
 	}
-	fmt.Printf("mean radius between 1.5 and 2.5: %t\n", 1.5 < radius && radius < 2.5)
-	// Output: mean radius between 1.5 and 2.5: true
+	fmt.Printf("every mode has points: %t\n", slices.Min(near[:]) > 0)
+	fmt.Printf("most points are near a mode: %t\n", good > ring{}.Len()/2)
+	// Output:
+	// every mode has points: true
+	// most points are near a mode: true
 }
 
 // The program of gan.md ends here.

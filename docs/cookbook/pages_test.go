@@ -41,7 +41,8 @@ func TestPagesShowThePrograms(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		want, marked := between(string(source), "// The program of "+page+" begins here.\n", "// The program of "+page+" ends here.\n")
+		const mark = "// The program of "
+		want, marked := between(string(source), mark+page+" begins here.\n", mark+page+" ends here.\n")
 		got, shown := between(string(text), "```go\n", "```\n")
 		if !marked || !shown {
 			t.Errorf("%s: the program is marked: %t, shown: %t", page, marked, shown)

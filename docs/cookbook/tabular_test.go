@@ -61,11 +61,13 @@ func Example_tabular() {
 	normalise(x, 2, 0, known)
 	normalise(x, 2, 1, known)
 	mean, deviation := normalise(y, 1, 0, known)
-	train, err := dataloader.FromSlices(known, dataloader.Column("x", x[:2*known], 2), dataloader.Column("y", y[:known], 1))
+	train, err := dataloader.FromSlices(known,
+		dataloader.Column("x", x[:2*known], 2), dataloader.Column("y", y[:known], 1))
 	if err != nil {
 		log.Fatal(err)
 	}
-	val, err := dataloader.FromSlices(rows-known, dataloader.Column("x", x[2*known:], 2), dataloader.Column("y", y[known:], 1))
+	val, err := dataloader.FromSlices(rows-known,
+		dataloader.Column("x", x[2*known:], 2), dataloader.Column("y", y[known:], 1))
 	if err != nil {
 		log.Fatal(err)
 	}

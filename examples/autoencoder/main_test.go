@@ -72,6 +72,10 @@ func TestAnyOtherPictureIsAMapOfTheMemory(t *testing.T) {
 	}
 }
 
+func TestAnInterruptedRunGoesOnWithTheSameBits(t *testing.T) {
+	runtest.Resumes(t, example, 960, "-picture", "")
+}
+
 func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }

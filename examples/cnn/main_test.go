@@ -18,6 +18,10 @@ func TestTheNetworkLearnsDigitsInFlatMemory(t *testing.T) {
 	t.Logf("2 epochs of %d images: accuracy %v", samples, *r.TestAccuracy)
 }
 
+func TestAnInterruptedRunGoesOnWithTheSameBits(t *testing.T) {
+	runtest.Resumes(t, example, 320)
+}
+
 func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }

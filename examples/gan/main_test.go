@@ -199,6 +199,10 @@ func TestNoiseIsNormalAndDiffersBetweenEpochs(t *testing.T) {
 	}
 }
 
+func TestAnInterruptedRunGoesOnWithTheSameBits(t *testing.T) {
+	runtest.Resumes(t, example, 320, "-picture", "")
+}
+
 func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }

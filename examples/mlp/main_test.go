@@ -146,12 +146,33 @@ func TestAnInterruptEndsTheProgram(t *testing.T) {
 	}
 }
 
+func TestAnInterruptWithCheckpointsIsACleanEnd(t *testing.T) {
+	dir := os.Getenv("EVENKEEL_EXAMPLE")
+	if dir == "" {
+		dir = t.TempDir()
+		t.Setenv("EVENKEEL_EXAMPLE_FOLDER", dir)
+	}
+	out, said := interruptedWith(t, 0, func() {
+		os.Args = []string{"mlp", "-epochs", "1000", "-checkpoint", os.Getenv("EVENKEEL_EXAMPLE_FOLDER")}
+		main()
+	})
+	if !strings.Contains(out, "stopped after step") || !strings.Contains(out, dir) || !strings.Contains(out, "-resume goes on") || said != "" {
+		t.Errorf("printed %q and said %q", out, said)
+	}
+}
+
 // firstStep is the line that a program of interrupted prints after its first step.
 const firstStep = "first step"
 
 // interrupted runs the binary of this test as a program that trains, and interrupts it (Ctrl-C) after its first step. The program
 // must end with status 1 within 2 seconds. interrupted returns its standard output after that step, and its standard error.
 func interrupted(t *testing.T, program func()) (out, said string) {
+	t.Helper()
+	return interruptedWith(t, 1, program)
+}
+
+// interruptedWith is interrupted of a program that must end with a status.
+func interruptedWith(t *testing.T, status int, program func()) (out, said string) {
 	t.Helper()
 	if os.Getenv("EVENKEEL_EXAMPLE") != "" {
 		example.Progress = func(p trainer.Progress) {
@@ -183,15 +204,17 @@ func interrupted(t *testing.T, program func()) (out, said string) {
 	for lines.Scan() {
 		out += lines.Text() + "\n"
 	}
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+	if err = cmd.Wait(); cmd.ProcessState.ExitCode() != status {
 		t.Errorf("ended with %v, %q", err, stderr.String())
 	}
 	if d := time.Since(start); d > 2*time.Second {
 		t.Errorf("took %v", d)
 	}
 	return out, stderr.String()
+}
+
+func TestAnInterruptedRunGoesOnWithTheSameBits(t *testing.T) {
+	runtest.Resumes(t, example, 1280)
 }
 
 func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {

@@ -170,6 +170,10 @@ func TestDrawASheet(t *testing.T) {
 	}
 }
 
+func TestAnInterruptedRunGoesOnWithTheSameBits(t *testing.T) {
+	runtest.Resumes(t, example, 640)
+}
+
 func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }

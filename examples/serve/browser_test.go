@@ -70,7 +70,7 @@ func stroke(t *testing.T, ctx context.Context, points [][2]float64) {
 
 // The shapes are drawn with the mouse on a canvas of 280×280.
 func TestDigitsAreDrawnInABrowser(t *testing.T) {
-	_, web, _ := trained(t, true)
+	_, web, _ := trained(t, enough, true)
 	ctx := browser(t, web.URL)
 	zero := make([][2]float64, 0, 33)
 	for i := range 33 {

@@ -3,6 +3,7 @@
 //
 //	go run ./examples/serve              train, then serve http://localhost:8080
 //	curl --data-binary @digit.png localhost:8080/predict
+//	go run ./examples/serve -weights digits.safetensors     train once, and later only serve
 //
 // The page at / has a field to draw a digit in. With -training, POST /train trains a further epoch
 // in the background, while the server answers with snapshots of it.
@@ -41,11 +42,17 @@ type flags struct {
 	delay    time.Duration
 	training bool
 	seed     uint64
+
+	weights    string
+	checkpoint string
+	resume     bool
+	every      string
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := serve(ctx, os.Args[1:], os.Stdout, nil); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "serve: %v\n", err)
 		stop()
@@ -66,6 +73,8 @@ func parse(args []string, out io.Writer) (f flags, err error) {
 	s.DurationVar(&f.delay, "delay", 0, "how long a batch that is not full waits for further pictures")
 	s.BoolVar(&f.training, "training", false, "keep the trainer, and train an epoch for each POST /train")
 	s.Uint64Var(&f.seed, "seed", 1, "seed of initial values and of the order of samples")
+	s.StringVar(&f.weights, "weights", "", "file of weights: served without training if it is there, else written after training")
+	run.AddCheckpoint(s, &f.checkpoint, &f.resume, &f.every)
 	if err := s.Parse(args); err != nil {
 		return f, err
 	}
@@ -75,7 +84,10 @@ func parse(args []string, out io.Writer) (f flags, err error) {
 	if f.samples < 1 || f.samples > 60000 || f.epochs < 0 {
 		return f, fmt.Errorf("samples %d must be 1 to 60000, and epochs %d not negative", f.samples, f.epochs)
 	}
-	return f, nil
+	if f.weights != "" && f.checkpoint != "" {
+		return f, errors.New("-weights and -checkpoint: use one of them")
+	}
+	return f, run.CheckCheckpoint(f.checkpoint, f.resume, f.every)
 }
 
 // cnn is the model of examples/cnn: two convolutions with pooling, dropout, and two dense layers.
@@ -112,7 +124,9 @@ func serve(ctx context.Context, args []string, out io.Writer, ready chan<- strin
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	s := &server{training: f.training}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(ctx, dev, train, test, f, out); err != nil {
+	if err := s.open(ctx, dev, train, test, f, out); errors.Is(err, run.ErrStopped) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp", f.addr)
@@ -123,7 +137,15 @@ func serve(ctx context.Context, args []string, out io.Writer, ready chan<- strin
 	if ready != nil {
 		ready <- l.Addr().String()
 	}
-	return listen(ctx, l, s.handler(), out)
+	err = listen(ctx, l, s.handler(), out)
+	s.cancel()
+	s.work.Wait()
+	if s.folder != nil && s.folder.Stopped() && err == nil { // training in the background
+		if err = run.Stopped(s.folder, out); errors.Is(err, run.ErrStopped) {
+			err = nil
+		}
+	}
+	return err
 }
 
 // shutdown is how long requests have to end after the signal to stop.

@@ -23,14 +23,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// trained is a server that has trained on a part of the digits, and its test set.
-func trained(t *testing.T, training bool) (*server, *httptest.Server, dataloader.Dataset) {
+// enough digits to recognise most.
+const enough = 6400
+
+// trained is a server that has trained on that many digits, and its test set.
+func trained(t *testing.T, digits int, training bool) (*server, *httptest.Server, dataloader.Dataset) {
 	t.Helper()
 	train, test, err := run.Digits("", 1, 28, 28)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if train, err = dataloader.Subset(train, 0, 6400); err != nil {
+	if train, err = dataloader.Subset(train, 0, digits); err != nil {
 		t.Fatal(err)
 	}
 	if test, err = dataloader.Subset(test, 0, 640); err != nil {
@@ -90,7 +93,7 @@ func post(t *testing.T, url string, body []byte) (code int, a answer, message st
 }
 
 func TestPostedDigitsAreRecognised(t *testing.T) {
-	s, web, test := trained(t, false)
+	s, web, test := trained(t, enough, false)
 	// Many clients at once: each gets the answer for its own picture.
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -183,7 +186,7 @@ func TestADigitOfMNISTStaysAsItIs(t *testing.T) {
 }
 
 func TestWrongRequestsAreErrorsInJSON(t *testing.T) {
-	_, web, _ := trained(t, false)
+	_, web, _ := trained(t, 64, false)
 	blank := image.NewGray(image.Rect(0, 0, 50, 50))
 	bomb := encode(t, image.NewGray(image.Rect(0, 0, 3000, 2000)))
 	for _, c := range []struct {
@@ -221,7 +224,7 @@ func TestWrongRequestsAreErrorsInJSON(t *testing.T) {
 }
 
 func TestTheServerAnswersWhileItTrains(t *testing.T) {
-	s, web, test := trained(t, true)
+	s, web, test := trained(t, 3520, true) // 55 steps an epoch, with a snapshot after 50
 	img, _ := digitOf(t, test, 0)
 	picture := encode(t, img)
 	_, before, _ := post(t, web.URL+"/predict", picture)
@@ -243,7 +246,7 @@ func TestTheServerAnswersWhileItTrains(t *testing.T) {
 		st := s.status
 		s.mu.Unlock()
 		if !st.Training {
-			if st.Epochs != 2 || st.Error != "" || st.Steps != 200 {
+			if st.Epochs != 2 || st.Error != "" || st.Steps != 110 {
 				t.Errorf("status %+v", st)
 			}
 			break

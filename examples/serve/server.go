@@ -1,21 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // of the page
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/examples/internal/run"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/checkpoint"
 	"github.com/evenkeel/evenkeel/trainer/optim"
+	"github.com/evenkeel/evenkeel/weights"
 )
 
 //go:embed page.html
@@ -31,7 +36,8 @@ const snapshotSteps = 50
 type server struct {
 	predictor   *trainer.Predictor
 	train, test dataloader.Dataset
-	trainer     *trainer.Trainer // nil after training, unless -training
+	trainer     *trainer.Trainer   // nil after training, unless -training
+	folder      *checkpoint.Folder // of the trainer; nil without -checkpoint
 	training    bool
 
 	// What follows is of training in the background.
@@ -62,7 +68,8 @@ type answer struct {
 	Steps         int64       `json:"steps"` // of training that the answer is from
 }
 
-// open trains for f.epochs and makes the predictor. Without -training it releases the trainer.
+// open makes the predictor, and trains for f.epochs or loads -weights. Without -training it releases
+// the trainer.
 func (s *server) open(ctx context.Context, dev kernels.Device, train, test dataloader.Dataset, f flags, out io.Writer) (err error) {
 	s.train, s.test = train, test
 	s.ctx, s.cancel = context.WithCancel(ctx)
@@ -74,22 +81,62 @@ func (s *server) open(ctx context.Context, dev kernels.Device, train, test datal
 	}
 	s.trainer, err = trainer.New(ctx, cnn, trainer.Options{
 		Device: dev, Batch: f.batch, Fields: train.Fields(), Seed: f.seed, Optimizer: optim.Adam{}, Progress: s.progress,
+		Checkpoint: f.checkpoint != "",
 	})
 	if err != nil {
 		return err
 	}
-	for range f.epochs {
+	if f.checkpoint != "" {
+		if s.folder, err = run.OpenFolder(s.ctx, s.trainer, f.checkpoint, f.resume, f.every, out); err != nil {
+			return err
+		}
+		s.status.Epochs = s.trainer.Position().Epoch
+	}
+	if loaded, err := s.loadWeights(f.weights, out); loaded || err != nil {
+		return err
+	}
+	for s.trainer.Position().Epoch < f.epochs {
 		begun := time.Now()
-		if err := s.epoch(ctx); err != nil {
+		if err := s.epoch(ctx); errors.Is(err, run.ErrStopped) {
+			return run.Stopped(s.folder, out)
+		} else if err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "epoch %d: accuracy %.4f, %.1f s\n", s.status.Epochs, s.status.Accuracy, time.Since(begun).Seconds())
 	}
-	if err := s.predictor.Load(ctx, s.trainer); err != nil {
+	if f.weights != "" {
+		if err := weights.Save(ctx, f.weights, s.trainer, weights.SaveOptions{}); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "saved %s\n", f.weights)
+	}
+	return s.beginServing(out)
+}
+
+// loadWeights loads the weights of a file, if it exists, into the trainer and serves them.
+func (s *server) loadWeights(path string, out io.Writer) (bool, error) {
+	if path == "" {
+		return false, nil
+	}
+	_, err := weights.Load(s.ctx, path, s.trainer, weights.LoadOptions{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	fmt.Fprintf(out, "loaded %s\n", path)
+	return true, s.beginServing(out)
+}
+
+// beginServing makes the trainer's weights those that answer, and releases the trainer without
+// -training.
+func (s *server) beginServing(out io.Writer) (err error) {
+	if err := s.load(); err != nil {
 		return err
 	}
 	if !s.training {
-		err = s.trainer.Close()
+		err = s.closeTrainer()
 		s.trainer = nil
 	}
 	fmt.Fprintf(out, "prediction needs %d bytes of device memory\n", s.predictor.Plan().Total)
@@ -103,7 +150,15 @@ func (s *server) close() error {
 	}
 	s.cancel()
 	s.work.Wait()
-	return errors.Join(s.predictor.Close(), s.trainer.Close())
+	return errors.Join(s.predictor.Close(), s.closeTrainer())
+}
+
+// closeTrainer releases the trainer, after the checkpoint that is being written.
+func (s *server) closeTrainer() (err error) {
+	if s.folder != nil {
+		err = run.CloseFolder(s.folder)
+	}
+	return errors.Join(err, s.trainer.Close())
 }
 
 // progress takes a snapshot after every few steps of training.
@@ -136,11 +191,13 @@ func (s *server) set(change func(*status)) {
 
 // epoch trains an epoch, measures it, and serves its weights.
 func (s *server) epoch(ctx context.Context) error {
-	if _, err := s.trainer.Fit(ctx, s.train); err != nil {
+	if err := s.fit(ctx); err != nil {
 		return err
 	}
 	r, err := s.trainer.Evaluate(ctx, s.test)
-	if err != nil {
+	if err != nil && ctx.Err() != nil && s.folder != nil {
+		return cmp.Or(s.folder.Save(context.WithoutCancel(ctx), s.trainer), run.ErrStopped)
+	} else if err != nil {
 		return err
 	}
 	if err := s.load(); err != nil {
@@ -148,6 +205,21 @@ func (s *server) epoch(ctx context.Context) error {
 	}
 	s.set(func(st *status) { st.Epochs++; st.Accuracy = r.Accuracy })
 	return nil
+}
+
+// fit trains an epoch, or the rest of a restored one, with checkpoints if there is a folder for
+// them. It returns run.ErrStopped if the end of the program has stopped it with a checkpoint.
+func (s *server) fit(ctx context.Context) error {
+	if s.folder == nil {
+		_, err := s.trainer.Fit(ctx, s.train)
+		return err
+	}
+	// The end of the program is the folder's Stop.
+	_, err := s.folder.Fit(context.WithoutCancel(ctx), s.trainer, s.train)
+	if err == nil && s.folder.Stopped() {
+		err = run.ErrStopped
+	}
+	return err
 }
 
 // handler returns the routes.

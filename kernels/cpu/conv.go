@@ -16,6 +16,9 @@ import (
 // Work is split over threads by images, groups, panels of pixels and rows of outputs. Inner kernels
 // are those of internal/asm/conv and gemm.
 
+// convMinFlops is the least work that is worth a second thread: it takes some 5 µs.
+const convMinFlops = 400_000
+
 // A convolution is the geometry that the three operations share.
 type convolution struct {
 	kernels               *gemm.Kernels
@@ -106,7 +109,7 @@ func (v *convolution) flops() float64 {
 // workers returns how many workers take part: all threads, or one where there is too little to do.
 // It never shrinks as a size grows.
 func (v *convolution) workers(threads int) int {
-	if v.flops() < 2*minTaskFlops {
+	if v.flops() < convMinFlops {
 		return 1
 	}
 	return threads

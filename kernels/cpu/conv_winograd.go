@@ -28,6 +28,10 @@ const (
 	winoSharedPanels = 2       // panels that share them
 	winoChannels     = 8       // channels packed at once: they stay in the first-level cache
 	winoTaps         = 9
+	winoWeightRows   = 8 // rows whose weights a task transforms
+	// Bytes between planes of transformed values, whose sizes are often powers of two: 16 places at
+	// such distances would share one set of the first-level cache.
+	winoPad = asm.CacheLine
 )
 
 // A winograd is one convolution for each image and group, or its gradient by the input: the
@@ -43,7 +47,7 @@ type winograd struct {
 	src, dst               []byte
 	out                    [2]int // pixels of the result
 	w                      []byte
-	taps                   []int64 // bytes from a kernel to each of its taps
+	taps                   []int64 // by tap: bytes in packed kernels
 	rowW, channelW, groupW int     // bytes between kernels
 	// Rounds packed pixels. Nil: they need no rounding.
 	roundPacked half.ConvertFunc
@@ -63,18 +67,24 @@ type winograd struct {
 // A winoWorker holds what one worker writes to, apart from the result.
 type winoWorker struct {
 	tile     gemm.Tile
-	patch    conv.Patch
-	stage    *imageStage // nil: see newPatch
+	vectors  []winoVector // of a panel
 	prefetch prefetcher
 	input    conv.WinogradInput
 	weight   conv.WinogradWeight
 	output   conv.WinogradOutput
 	end      conv.Epilogue
 	w        []byte // converted weights of a row
+	packed   []byte // weights by tap, of a vector of channels
 	pixels   []byte // packed, of some channels
 	v        []byte // transformed: [panels, places, channels]
 	m        []byte // products: [panels, places, rows]
 	_        [asm.CacheLine]byte
+}
+
+// A winoVector holds the tables of a vector of tiles.
+type winoVector struct {
+	patch conv.Patch
+	stage *imageStage // nil: see newPatch
 }
 
 // winograd reports whether the convolution and its gradient by the input use this algorithm. It
@@ -89,10 +99,10 @@ func (v *convolution) winograd() bool {
 // winoBytes returns the bytes of transformed weights of that many rows and channels, and the bytes
 // that a worker packs.
 func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v, m int) {
-	weights = groups * conv.WinogradPlaces * rows * s.RowPitch(channels)
+	weights = groups * conv.WinogradPlaces * (rows*s.RowPitch(channels) + winoPad)
 	together := winoPanels(s, rows, channels)
 	panel := conv.WinogradPlaces * s.Cols * s.Size()
-	return weights, winoChannels * panel, together * channels * panel, together * min(rows, winoRows) * panel
+	return weights, winoChannels * panel, together * (channels*panel + 16*winoPad), together * (min(rows, winoRows)*panel + 16*winoPad)
 }
 
 // winoWork returns the workspace in bytes of convolutions with up to that many rows and channels.
@@ -140,7 +150,7 @@ func (v *convolution) winoForward(b *binding) *winograd {
 		convertW: v.packingsFloat32[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64(i*v.kernels.Size()))
+		x.taps = append(x.taps, int64(i))
 	}
 	return x
 }
@@ -155,7 +165,7 @@ func (v *convolution) winoInput(b *binding) *winograd {
 		convertW: v.packingsFloat32[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64((winoTaps-1-i)*v.kernels.Size()))
+		x.taps = append(x.taps, int64(winoTaps-1-i))
 	}
 	return x
 }
@@ -173,9 +183,13 @@ func winoPanels(s *gemm.Kernels, rows, channels int) int {
 func (x *winograd) bind(workers int, work []byte, stage int) {
 	x.packer = conv.For(x.kernels)
 	x.pack = x.tiles.pack(x.packer)
+	vector := x.packer.Lanes * x.kernels.Size()
+	for i := range x.taps {
+		x.taps[i] *= int64(vector)
+	}
 	weights, pixels, v, m := winoBytes(x.kernels, x.groups, x.rows, x.channels)
 	x.rowU = x.kernels.RowPitch(x.channels)
-	x.planeU = x.rows * x.rowU
+	x.planeU = x.rows*x.rowU + winoPad
 	x.u, work = work[:weights:weights], work[weights:]
 	x.panels = ceilDiv(x.images*x.tiles.pixels(), x.kernels.Cols)
 	x.sharedPanels = winoPanels(x.kernels, x.rows, x.channels)
@@ -183,14 +197,17 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 	x.workers = make([]winoWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.patch, w.stage = newPatch(&x.tiles, x.packer.Lanes, work[:stage:stage])
+		for range x.kernels.Cols / x.packer.Lanes {
+			t, s := newPatch(&x.tiles, x.packer.Lanes, work[:stage:stage])
+			w.vectors = append(w.vectors, winoVector{t, s})
+		}
 		work = work[stage:]
 		if x.convertW != nil {
 			row := winoRow(x.channels)
 			w.w, work = work[:row:row], work[row:]
 		}
 		w.output.Segments, w.output.Masks = make([]int64, conv.MaxLanes), make([]uint32, 2*conv.MaxLanes)
-		w.weight.Lanes = make([]int32, conv.MaxLanes)
+		w.packed = make([]byte, winoTaps*vector)
 		w.pixels, work = work[:pixels:pixels], work[pixels:]
 		w.v, work = work[:v:v], work[v:]
 		w.m, work = work[:m:m], work[m:]
@@ -199,18 +216,25 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 
 // run computes the convolution.
 func (x *winograd) run(p *pool) {
-	runOn(p, winoWeights{x}, len(x.workers), x.groups*x.rows)
+	runOn(p, winoWeights{x}, len(x.workers), ceilDiv(x.groups*x.rows, winoWeightRows))
 	runOn(p, x, len(x.workers), x.groups*x.blocks)
 }
 
-// winoWeights is the first half of a winograd: task i transforms the weights of row i.
+// winoWeights is the first half of a winograd: a task transforms the weights of some rows.
 type winoWeights struct{ *winograd }
 
-// do transforms the weights of output row i.
+// do computes task i.
 func (x winoWeights) do(i, worker int) {
+	for row := i * winoWeightRows; row < min((i+1)*winoWeightRows, x.groups*x.rows); row++ {
+		x.row(row, worker)
+	}
+}
+
+// row transforms the weights of row i, counted over all groups.
+func (x winoWeights) row(i, worker int) {
 	w, size := &x.workers[worker].weight, x.kernels.Size()
 	group, row := i/x.rows, i%x.rows
-	w.Taps, w.Plane = x.taps, x.planeU
+	w.Src, w.Taps, w.Plane = x.workers[worker].packed, x.taps, x.planeU
 	src, next := x.w[group*x.groupW+row*x.rowW:], x.channelW
 	if x.convertW != nil {
 		x.convertW(x.workers[worker].w, src, x.channels, next, winoTaps, winoTaps*gemm.PackedSize)
@@ -218,10 +242,7 @@ func (x winoWeights) do(i, worker int) {
 	}
 	for c := 0; c < x.channels; c += x.packer.Lanes {
 		w.N = min(x.packer.Lanes, x.channels-c)
-		for l := range w.N {
-			w.Lanes[l] = int32(l * next / size)
-		}
-		w.Src = src[c*next:]
+		x.kernels.PackCols(w.Src, src[c*next:], winoTaps, next, w.N, x.packer.Lanes*size)
 		w.Dst = x.u[group*conv.WinogradPlaces*x.planeU+row*x.rowU+c*size:]
 		x.packer.WinogradWeight(w)
 	}
@@ -239,7 +260,7 @@ func (x *winograd) do(i, worker int) {
 		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.kernels.Cols)
 	}
 	for p := first; p < last; p++ {
-		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
+		x.transform(w, w.v[(p-first)*(x.channels*panel+16*winoPad):], group, p)
 	}
 	// Blocks of rows: multiply at all 16 places, then transform to pixels while the products are in
 	// the cache.
@@ -248,39 +269,41 @@ func (x *winograd) do(i, worker int) {
 		for place := range conv.WinogradPlaces {
 			u := x.u[(group*conv.WinogradPlaces+place)*x.planeU+r*x.rowU:]
 			for p := range last - first {
-				v := w.v[(p*conv.WinogradPlaces+place)*x.channels*x.kernels.Cols*size:]
-				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*rows*x.kernels.Cols*size:], rows)
+				v := w.v[(p*conv.WinogradPlaces+place)*(x.channels*x.kernels.Cols*size+winoPad):]
+				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*(rows*x.kernels.Cols*size+winoPad):], rows)
 			}
 			if w.prefetch.src != nil {
 				w.prefetch.advance(x.kernels, r/winoRows*conv.WinogradPlaces+place+1, ceilDiv(x.rows, winoRows)*conv.WinogradPlaces)
 			}
 		}
 		for p := first; p < last; p++ {
-			x.write(w, w.m[(p-first)*rows*panel:], group*x.rows+r, rows, p)
+			x.write(w, w.m[(p-first)*(rows*panel+16*winoPad):], group*x.rows+r, rows, p)
 		}
 	}
 }
 
 // transform packs and transforms a panel of tiles.
 func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
-	t, in, size := &w.patch, &w.input, x.kernels.Size()
-	cols := x.kernels.Cols
+	in, size, lanes, cols := &w.input, x.kernels.Size(), x.packer.Lanes, x.kernels.Cols
 	px := panel * cols
 	n := min(cols, x.images*x.tiles.pixels()-px)
-	t.TapCount, t.Taps, t.Pitch = conv.WinogradPlaces, x.tiles.taps, cols*size
+	for i := range w.vectors {
+		t := &w.vectors[i].patch
+		x.tiles.setPixels(t, w.vectors[i].stage, px+i*lanes, max(0, min(lanes, n-i*lanes)))
+		t.TapCount, t.Taps, t.Pitch = conv.WinogradPlaces, x.tiles.taps, cols*size
+	}
 	for c := 0; c < x.channels; c += winoChannels {
-		t.Channels = min(winoChannels, x.channels-c)
-		for lane := 0; lane < cols; lane += x.packer.Lanes {
-			t.Src = x.src[(group*x.channels+c)*x.tiles.plane:]
-			x.tiles.setPixels(t, w.stage, px+lane, max(0, min(x.packer.Lanes, n-lane)))
-			x.tiles.convertPixels(t, w.stage)
-			t.Dst = w.pixels[lane*size:]
+		channels := min(winoChannels, x.channels-c)
+		for i := range w.vectors {
+			t := &w.vectors[i].patch
+			t.Channels, t.Src, t.Dst = channels, x.src[(group*x.channels+c)*x.tiles.plane:], w.pixels[i*lanes*size:]
+			x.tiles.convertPixels(t, w.vectors[i].stage)
 			x.pack(t)
 			if x.roundPacked != nil {
-				x.roundPacked(t.Dst, t.Dst, t.Channels*conv.WinogradPlaces, t.Pitch, x.packer.Lanes, t.Pitch)
+				x.roundPacked(t.Dst, t.Dst, channels*conv.WinogradPlaces, t.Pitch, lanes, t.Pitch)
 			}
 		}
-		*in = conv.WinogradInput{Src: w.pixels, Dst: v[c*cols*size:], Plane: x.channels * cols * size, Channels: t.Channels, Row: t.Pitch}
+		*in = conv.WinogradInput{Src: w.pixels, Dst: v[c*cols*size:], Plane: x.channels*cols*size + winoPad, Channels: channels, Row: cols * size}
 		x.packer.WinogradInput(in)
 	}
 }
@@ -309,7 +332,7 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 	o, size := &w.output, x.kernels.Size()
 	plane := x.out[0] * x.out[1] * size
 	o.Dst, o.Rows, o.RowM, o.RowDst, o.Width = x.dst[row*plane:], rows, x.kernels.Cols*size, plane, x.out[1]*size
-	o.PlaneM, o.Flags = rows*o.RowM, x.flags
+	o.PlaneM, o.Flags = rows*o.RowM+winoPad, x.flags
 	if x.bias != nil {
 		o.Bias = x.bias[row*size:]
 	}

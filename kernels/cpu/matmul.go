@@ -286,7 +286,7 @@ func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) 
 	// Rows of a tile: least, and one more in the first tiles.
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles
 	col := c0
-	if x.rowTiles {
+	if x.line.Run != nil {
 		col = x.rowTile(w, a, b[k*x.ldb:], c, c0, c1)
 	}
 	// For each panel of B: pack it, then run all tiles of rows over it while it is in the
@@ -372,14 +372,14 @@ func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 // rowTile adds w.tile.K steps to columns of the only row, from c0 on, as long as whole row tiles
 // fit before c1. It returns the first column left.
 func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
-	s, t, size := x.kernels, &w.tile, x.kernels.Size()
+	t, size := &w.tile, x.kernels.Size()
 	t.A, t.More = a, 0
-	for ; c1-c0 >= s.RowTileCols; c0 += s.RowTileCols {
+	for ; c1-c0 >= x.line.Cols; c0 += x.line.Cols {
 		if t.Flags&gemm.FlagBias != 0 {
 			t.Bias = x.bias[c0*size:]
 		}
 		t.B, t.StepB, t.C = b[c0*x.sizeB:], x.ldb, c[c0*size:]
-		s.RowTile(t)
+		x.line.Run(t)
 	}
 	return c0
 }

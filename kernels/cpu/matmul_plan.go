@@ -60,10 +60,10 @@ type matmulPlan struct {
 	m, n, k, batch int
 	rows           int // of the whole product; m may be fewer of them
 	transA, transB bool
-	lda, ldb       int  // bytes from row to row as stored
-	nextA, nextB   int  // bytes from matrix to matrix of the batch
-	dots           bool // computes one row from rows of B, which are read as stored: Kernels.Dots
-	rowTiles       bool // computes one row, most of it by Kernels.RowTile
+	lda, ldb       int          // bytes from row to row as stored
+	nextA, nextB   int          // bytes from matrix to matrix of the batch
+	dots           bool         // computes one row from rows of B, which are read as stored: Kernels.Dots
+	line           gemm.RowTile // computes one row, most of it by this. Without a function: not
 	// Computes the transposed product: C has one column, whose transpose is the same memory.
 	asRow bool
 	// Computes the transposed product: C has few columns, and is transposed afterwards.
@@ -161,10 +161,11 @@ func (p *matmulPlan) cut(threads int) {
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
-	p.rowTiles = p.m == 1 && p.rounded == p.singleRow && !p.transB && s.RowTile != nil && p.n >= s.RowTileCols
 	unit := s.Cols
-	if p.rowTiles && p.n >= threads*s.RowTileCols {
-		unit = s.RowTileCols
+	if p.m == 1 && p.rounded == p.singleRow && !p.transB {
+		if p.line = p.widestRowTile(threads); p.line.Cols*min(threads, p.tasks(threads)) <= p.n {
+			unit = max(unit, p.line.Cols)
+		}
 	}
 	p.split(threads, ceilDiv(p.m, rows), unit)
 	if p.transposed {
@@ -185,6 +186,20 @@ func (p *matmulPlan) cut(threads int) {
 	if p.packA {
 		p.block = p.blockOf(min(p.rowBlock, p.m), p.kc)
 	}
+}
+
+// widestRowTile returns the widest row tile of which each thread gets one; if there is none the
+// narrowest one that fits; the zero value if none does.
+func (p *matmulPlan) widestRowTile(threads int) (t gemm.RowTile) {
+	for _, t = range p.kernels.RowTiles {
+		if t.Cols*min(threads, p.tasks(threads)) <= p.n {
+			return t
+		}
+	}
+	if t.Cols > p.n {
+		return gemm.RowTile{}
+	}
+	return t
 }
 
 // fastUnpacked reports whether tiles read B in place as fast as packed: because few tiles read it,

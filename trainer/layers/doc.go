@@ -7,6 +7,7 @@
 //	rows    [B, In]       Dense, BatchNorm
 //	images  [B, C, H, W]  Conv, MaxPool, AvgPool, GlobalAvgPool, BatchNorm
 //	indices [B] or [B, T] Embedding
+//	sequences [B, T, In]  LSTM, GRU, Attention; LSTMCell and GRUCell are one step [B, In]
 //	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, and activations: ReLU, LeakyReLU, Sigmoid, Tanh,
 //	                      Erf, GELU, GELUTanh, SiLU, Softplus, ELU, HardSwish, Clamp
 //

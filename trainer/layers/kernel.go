@@ -65,6 +65,9 @@ func (n *Net) node(layer string, op *kernels.Op, attrs any, output int, children
 		in[i] = kernels.Spec{Type: storage[c.Dtype()], Shape: kernels.Shape(c.Shape())}
 	}
 	out, err := op.Infer(attrs, in)
+	if err == nil && output >= len(out) {
+		err = fmt.Errorf("output %d of %d: %w", output, len(out), ErrNode)
+	}
 	if err == nil {
 		err = out[output].Check()
 	}

@@ -81,6 +81,17 @@ func layerCases() []layerCase {
 				return n.BatchNorm(n.Conv(x, "c", c, nil), "n", nil)
 			}, layers.ReLU)
 		}},
+		{"lstm", []int{2, 3, 4}, []int{2, 5}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			_, last := n.LSTM(x, "l", layers.Recurrent{Units: 5})
+			return last
+		}},
+		{"gru of one step, backwards", []int{2, 1, 4}, []int{2, 1, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			all, _ := n.GRU(x, "l", layers.Recurrent{Units: 3, Reverse: true})
+			return all
+		}},
+		{"attention", []int{2, 3, 4}, []int{2, 3, 4}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.Attention(x, "a", layers.Attention{Heads: 2, Causal: true})
+		}},
 		{"global average pool", []int{2, 3, 4, 5}, []int{2, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 			return n.GlobalAvgPool(x, "p")
 		}},

@@ -12,7 +12,7 @@
 //	}
 //	err := weights.Restore()
 //
-// [Epochs], [Within] and [Evaluations] yield steps. [Early] stops, [Weights] keeps the parameters of
+// [Epochs], [Until], [Within] and [Evaluations] yield steps. [Early] stops, [Weights] keeps the parameters of
 // the best result, [Top] the names of the best files. [Plateau] is a schedule that lowers the rate
 // where results stop to improve, [RangeTest] measures losses at rising rates, [Norms] shows the norms
 // of gradients.

@@ -109,6 +109,45 @@ func TestEpochsAreOneLoop(t *testing.T) {
 	})
 }
 
+func TestUntilCountsEpochsThatWereTrainedBefore(t *testing.T) {
+	each(t, trainer.Options{Checkpoint: true}, func(t *testing.T, tr *trainer.Trainer) {
+		ds := data(t, 5)
+		until := loop.Until(t.Context(), tr, ds, 3)
+		if _, err := tr.Fit(t.Context(), ds); err != nil {
+			t.Fatal(err)
+		}
+		var state *trainer.State
+		for s, err := range until {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Number == 5 {
+				if state, err = tr.Capture(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if n := tr.Stats().Steps; n != 9 {
+			t.Errorf("%d steps, want 9", n)
+		}
+		if _, err := tr.Restore(t.Context(), state.Source(), trainer.RestoreOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		state.Release()
+		if got, err := numbers(until); err != nil || !slices.Equal(got, []int64{6, 7, 8, 9}) { // ranged over again
+			t.Errorf("after a restore: got %v, %v", got, err)
+		}
+		if got, err := numbers(until); got != nil || err != nil {
+			t.Errorf("at the end: got %v, %v", got, err)
+		}
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got, err := numbers(loop.Until(done, tr, ds, 5)); got != nil || !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: got %v, %v", got, err)
+		}
+	})
+}
+
 func TestALimitEndsTheLoopWithoutAnError(t *testing.T) {
 	each(t, trainer.Options{}, func(t *testing.T, tr *trainer.Trainer) {
 		ds := data(t, 6)
@@ -294,6 +333,53 @@ func TestAPlateauLowersTheRate(t *testing.T) {
 	for _, want := range []string{"Factor", "Patience", "MinDelta", "Floor", "cosine"} {
 		if !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// A plateau with the state of another one lowers the rate after the same results.
+func TestAPlateausStateIsAllThatItsRatesDependOn(t *testing.T) {
+	made := func() *loop.Plateau {
+		then, err := loop.NewPlateau(loop.Drop{Patience: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := loop.NewPlateau(loop.Drop{Factor: 0.5, Patience: 1, MinDelta: 0.1, Then: optim.Warmup{Steps: 1, Then: then}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		then.Add(1)
+		return p
+	}
+	values := []float64{math.Inf(1), 5, nan, 4.95, 5, 4, 4.2, 4.1, 3, 4, 4}
+	for cut := range values {
+		p, q := made(), made()
+		for _, v := range values[:cut] {
+			p.Add(v)
+		}
+		state, err := p.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Add(1)
+		if err := q.SetState(state); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range values[cut:] {
+			if a, b := p.Add(v), q.Add(v); a != b || p.Rate(1, 3) != q.Rate(1, 3) {
+				t.Errorf("cut at %d, result %d: lowered %v and %v, rates %v and %v", cut, i, a, b, p.Rate(1, 3), q.Rate(1, 3))
+			}
+		}
+		state, _ = p.State()
+		for _, bad := range []string{"", "{}", "[]", strings.Replace(string(state), `"best":"`, `"best":"x`, 1), strings.Replace(string(state), `"waited":`, `"waited":9`, 1),
+			strings.Replace(string(state), `"factor":`, `"factor":-1`, 1), strings.Replace(string(state), `"at":`, `"at":99`, 1),
+			strings.Replace(string(state), `"then":[{"factor":`, `"then":[{"factor":-`, 1), strings.Replace(string(state), `"then"`, `"other"`, 1)} {
+			if err := q.SetState([]byte(bad)); !errors.Is(err, optim.ErrOption) {
+				t.Errorf("state %s: got %v, want ErrOption", bad, err)
+			}
+			if now, _ := q.State(); string(now) != string(state) {
+				t.Errorf("after state %s: %s, want %s", bad, now, state)
+			}
 		}
 	}
 }

@@ -43,6 +43,10 @@ type Flags struct {
 	WhatFits     Bytes
 	Picture      string
 	JSON         string
+
+	Checkpoint string // folder; empty: no checkpoints
+	Resume     bool
+	Every      string // see Interval
 }
 
 // Bytes is an amount of memory on the command line, such as 1000000 or 64MiB.
@@ -92,6 +96,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.Var(&f.WhatFits, "what-fits", "print the settings that fit in `bytes` of memory, such as 8MiB, with the recommended one marked, and stop")
 	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to `file`: a map of the memory (.svg) or the picture of the example (.png)")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
+	AddCheckpoint(fs, &f.Checkpoint, &f.Resume, &f.Every)
 	fs.SetOutput(io.Discard) // Main prints the error, without the list of flags
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fs.SetOutput(os.Stderr)
@@ -126,7 +131,7 @@ func list(s string) (parts []string) {
 // Options returns the options of a trainer, without the data, and opens the device. The caller
 // closes it.
 func (f *Flags) Options() (trainer.Options, error) {
-	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed}
+	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed, Checkpoint: f.Checkpoint != ""}
 	if f.Offload != "none" {
 		for _, what := range list(f.Offload) {
 			switch what {

@@ -65,6 +65,9 @@ func TestFlagsThatCannotBeFollowedAreErrors(t *testing.T) {
 		"-offload state,parameters,hidden":          nil,
 		"-picture a.SVG -plan":                      nil,
 		"-picture a.PNG -json a.json":               nil,
+		"-resume -every 5":                          {"resume", "every"},
+		"-checkpoint a -every 5x":                   {"every"},
+		"-checkpoint a -resume -every 5m":           nil,
 		"-plan":                                     nil, // the example's own PNG is left out
 		"-what-fits 8MiB -recompute auto -batch 16": nil,
 	} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/checkpoint"
 )
 
 // Results is the content of the file of -json.
@@ -41,7 +42,8 @@ type Losses map[string]float64
 type Loop struct {
 	Out    io.Writer
 	Epochs int
-	Each   func() error // called after each epoch; may be nil
+	Each   func() error       // called after each epoch; may be nil
+	Folder *checkpoint.Folder // for checkpoints; may be nil
 
 	bar    *progressbar.ProgressBar
 	heap   runtime.MemStats
@@ -72,22 +74,19 @@ func (l *Loop) Progress(p trainer.Progress) {
 	runtime.ReadMemStats(&l.heap)
 }
 
-// Run trains and evaluates in each epoch and returns the results.
+// Run trains and evaluates in each epoch and returns the results. The epochs of a restored trainer
+// count. With a Folder it takes checkpoints, and the end of ctx is ErrStopped: the state is then in
+// the folder.
 func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataloader.Dataset) (Results, error) {
 	r := Results{Epochs: l.Epochs, ArenaBytes: t.Stats().Arena.Reserved}
-	first := int64(-1)
-	for epoch := range l.Epochs {
-		l.bar = newBar(train.Len(), "images")
-		l.allocs = l.allocs[:0]
-		start := time.Now()
-		fit, err := t.Fit(ctx, train)
-		seconds := time.Since(start).Seconds()
-		_ = l.bar.Finish()
-		l.bar = nil
+	first, begun := int64(-1), t.Position().Epoch
+	for epoch := begun; epoch < l.Epochs; epoch = t.Position().Epoch {
+		before := t.Position().Step // batches of a restored epoch that are trained
+		fit, seconds, err := l.fit(ctx, t, train)
 		if err != nil {
 			return r, err
 		}
-		val, err := t.Evaluate(ctx, test)
+		val, err := l.evaluate(ctx, t, test)
 		if err != nil {
 			return r, err
 		}
@@ -95,7 +94,7 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		if first < 0 {
 			first = inUse
 		}
-		speed := float64(fit.Samples) / seconds
+		speed := float64(fit.Samples) * (1 - float64(before)/float64(fit.Steps)) / seconds
 		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n",
 			epoch+1, speed, lossText(fit), lossText(val), inUse)
 		r.tested(val)
@@ -111,17 +110,53 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 			}
 		}
 	}
-	if l.Epochs == 0 {
-		val, err := t.Evaluate(ctx, test)
+	if first < 0 {
+		val, err := l.evaluate(ctx, t, test)
 		if err != nil {
 			return r, err
 		}
-		fmt.Fprintf(l.Out, "untrained  test loss %s\n", lossText(val))
+		state := "untrained"
+		if begun > 0 {
+			state = fmt.Sprintf("epoch %2d", begun)
+		}
+		fmt.Fprintf(l.Out, "%s  test loss %s\n", state, lossText(val))
 		r.tested(val)
 	}
 	var err error
 	r.ParametersSHA256, err = digest(t)
 	return r, err
+}
+
+// fit trains an epoch, or the rest of a restored one, and returns the seconds that it took.
+func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dataset) (r trainer.Result, seconds float64, err error) {
+	l.bar = newBar(train.Len(), "images")
+	l.allocs = l.allocs[:0]
+	start := time.Now()
+	if l.Folder == nil {
+		r, err = t.Fit(ctx, train)
+	} else {
+		// The end of ctx is Folder's Stop.
+		r, err = l.Folder.Fit(context.WithoutCancel(ctx), t, train)
+	}
+	seconds = time.Since(start).Seconds()
+	_ = l.bar.Finish()
+	l.bar = nil
+	if err == nil && l.Folder != nil && l.Folder.Stopped() {
+		err = Stopped(l.Folder, l.Out)
+	}
+	return r, seconds, err
+}
+
+// evaluate evaluates. If ctx ends it, the trained epoch is kept.
+func (l *Loop) evaluate(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset) (trainer.Result, error) {
+	r, err := t.Evaluate(ctx, test)
+	if err == nil || l.Folder == nil || ctx.Err() == nil {
+		return r, err
+	}
+	if err := l.Folder.Save(context.WithoutCancel(ctx), t); err != nil {
+		return r, err
+	}
+	return r, Stopped(l.Folder, l.Out)
 }
 
 // tested sets the results of an evaluation.

@@ -104,6 +104,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		return nil
 	}
 	work := func() (Results, error) { return e.train(ctx, f, out, opt, train, test) }
+	defer func() { err = unlessStopped(err) }()
 	if f.JSON == "" {
 		_, err = work()
 		return err
@@ -194,6 +195,12 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 		return Results{}, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
+	if f.Checkpoint != "" {
+		if l.Folder, err = OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, out); err != nil {
+			return Results{}, err
+		}
+		defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
+	}
 	if !f.draws() {
 		return l.Run(ctx, t, train, test)
 	}

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -91,7 +92,7 @@ func (g *Graph) constant(n *gorgonia.Node, spec kernels.Spec, data []byte) (kern
 		owner = ir.OwnerOf(n.Name())
 	}
 	sum := sha256.Sum256(data)
-	v, err := g.Home(ir.Parameters, owner, fmt.Sprintf("constant %v %x", spec, sum[:8]), spec)
+	v, err := g.Home(ir.Parameters, owner, fmt.Sprintf("%s%v %x", constantPrefix, spec, sum[:8]), spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("%q: its elements depend on the batch: make it of one row, which broadcasts, "+
 			"or feed it as an input: constant %w", n.Name(), err)
@@ -199,4 +200,14 @@ func dtypeOf(dt tensor.Dtype) (arena.DType, error) {
 		return arena.Int64, nil
 	}
 	return 0, fmt.Errorf("type %v: %w", dt, kernels.ErrUnsupported)
+}
+
+// constantPrefix begins the names of homes of constants, which end with a hash of their bytes.
+const constantPrefix = "constant "
+
+// IsConstant reports whether name is that of the home of a constant.
+func IsConstant(name string) bool {
+	i := strings.LastIndexByte(name, ' ')
+	_, err := hex.DecodeString(name[i+1:])
+	return strings.HasPrefix(name, constantPrefix) && len(name)-i == 17 && err == nil
 }

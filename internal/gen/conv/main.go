@@ -101,7 +101,7 @@ func main() {
 		e.wideWeight()
 		e.wideOutput()
 		e.input()
-		e.weight(lanes)
+		e.weight()
 		e.output(bits)
 	}
 	Generate()

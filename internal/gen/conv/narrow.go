@@ -62,7 +62,7 @@ func places(at, plane, plane3 GPPhysical) []Mem {
 }
 
 // weight transforms kernels of 3x3. It writes whole vectors.
-func (e elem) weight(table Mem) {
+func (e elem) weight() {
 	name := "winoWeight" + e.name
 	half := GLOBL("halfOf"+e.name, RODATA|NOPTR)
 	if e.size == 4 {
@@ -80,32 +80,12 @@ func (e elem) weight(table Mem) {
 	MOVQ(Mem{Base: args, Disp: weightTaps}, taps)
 	MOVQ(Mem{Base: args, Disp: weightPlane}, plane)
 	LEAQ(Mem{Base: plane, Index: plane, Scale: 2}, plane3)
-	MOVQ(Mem{Base: args, Disp: weightLanes}, at)
-	index := VecPhysical(Y15)
-	if e.size == 4 {
-		VMOVDQU(Mem{Base: at}, Y15)
-		VPBROADCASTD(Mem{Base: args, Disp: weightN}, Y14)
-		VPCMPGTD(table, Y14, Y14)
-	} else {
-		index = X15
-		VMOVDQU(Mem{Base: at}, X15)
-		VPBROADCASTQ(Mem{Base: args, Disp: weightN}, Y14)
-		VPCMPGTQ(table, Y14, Y14)
-	}
 	e.broadcast(half, Y13)
 	g := []VecPhysical{Y0, Y1, Y2}
 	for j := range 3 {
 		for i := range 3 {
-			VXORPS(g[i], g[i], g[i])
 			MOVQ(Mem{Base: taps, Disp: 8 * (3*i + j)}, at)
-			ADDQ(src, at)
-			VMOVUPS(Y14, Y12)
-			m := Mem{Base: at, Index: index, Scale: uint8(e.size)}
-			if e.size == 4 {
-				VGATHERDPS(Y12, m, g[i])
-			} else {
-				VGATHERDPD(Y12, m, g[i])
-			}
+			e.load(Mem{Base: src, Index: at, Scale: 1}, g[i])
 		}
 		e.thirds(g[0], g[1], g[2], Y3, Y4, Y13)
 		MOVQ(Mem{Base: args, Disp: weightDst}, dst)

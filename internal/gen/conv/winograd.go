@@ -10,7 +10,7 @@ import (
 const (
 	inSrc, inDst, inPlane, inChannels = 0, 24, 48, 56
 
-	weightSrc, weightTaps, weightLanes, weightDst, weightPlane, weightN = 0, 24, 48, 72, 96, 104
+	weightSrc, weightTaps, weightDst, weightPlane, weightN = 0, 24, 48, 72, 80
 
 	outM, outDst, outBias, outSegments, outMasks                            = 0, 24, 48, 72, 96
 	outSegCount, outRows, outRowM, outPlaneM, outRowDst, outWidth, outFlags = 120, 128, 136, 144, 152, 160, 168
@@ -110,14 +110,6 @@ func (e elem) wideWeight() {
 	src, taps, at, dst, plane := RAX, RBX, RCX, RDX, R8
 	MOVQ(Mem{Base: args, Disp: weightSrc}, src)
 	MOVQ(Mem{Base: args, Disp: weightTaps}, taps)
-	MOVQ(Mem{Base: args, Disp: weightLanes}, at)
-	index := VecPhysical(Z31)
-	if e.size == 4 {
-		VMOVDQU32(Mem{Base: at}, Z31)
-	} else {
-		index = Y15
-		VMOVDQU(Mem{Base: at}, Y15)
-	}
 	MOVQ(Mem{Base: args, Disp: weightN}, at)
 	MOVQ(I32(-1), dst)
 	BZHIQ(at, dst, dst)
@@ -129,16 +121,8 @@ func (e elem) wideWeight() {
 	for i := range 3 {
 		for j := range 3 {
 			g[i][j] = zmm[3*i+j]
-			VPXORD(g[i][j], g[i][j], g[i][j])
 			MOVQ(Mem{Base: taps, Disp: 8 * (3*i + j)}, at)
-			ADDQ(src, at)
-			KMOVW(K1, K2)
-			m := Mem{Base: at, Index: index, Scale: uint8(e.size)}
-			if e.size == 4 {
-				VGATHERDPS(m, K2, g[i][j])
-			} else {
-				VGATHERDPD(m, K2, g[i][j])
-			}
+			e.load(Mem{Base: src, Index: at, Scale: 1}, g[i][j])
 		}
 	}
 	var u [4][3]VecPhysical // G·g

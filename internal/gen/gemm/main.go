@@ -89,8 +89,10 @@ func main() {
 					k.emit()
 				}
 			}
-			k := kernel{elem: e, vector: t.vector, rows: 1, vectors: t.vector / 4, masks: masks, line: true, rounder: rounder}
-			k.emit()
+			for vectors := t.vector / 4; vectors >= 4; vectors /= 2 {
+				k := kernel{elem: e, vector: t.vector, rows: 1, vectors: vectors, masks: masks, line: true, rounder: rounder}
+				k.emit()
+			}
 		}
 	}
 	for rows := 1; rows <= 14; rows++ {

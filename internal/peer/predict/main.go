@@ -30,6 +30,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -53,6 +54,7 @@ type flags struct {
 	peer    string
 	rounds  int
 	seconds float64
+	net     string
 }
 
 func main() {
@@ -62,7 +64,12 @@ func main() {
 	flag.StringVar(&f.peer, "peer", "", "a Python with onnxruntime and onnx; empty: this library alone")
 	flag.IntVar(&f.rounds, "rounds", 3, "rounds")
 	flag.Float64Var(&f.seconds, "seconds", 1, "seconds of a run")
+	flag.StringVar(&f.net, "net", "", "mlp or cnn; empty: both")
 	flag.Parse()
+	if !slices.Contains([]string{"", "mlp", "cnn"}, f.net) {
+		fmt.Fprintf(os.Stderr, "predict: net %q: must be mlp, cnn or empty\n", f.net)
+		os.Exit(2)
+	}
 	if err := compare(ctx, f, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "predict: %v\n", err)
 		stop()
@@ -74,22 +81,14 @@ func main() {
 func mlp(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.New(g)
 	x := net.Input("x", batch, 784)
-	h := net.Dense(x, "hidden1", 512, layers.ReLU)
-	h = net.Dense(h, "hidden2", 256, layers.ReLU)
-	return trainer.Model{Inputs: net.Inputs(), Output: net.Dense(h, "out", 10, nil), Params: net.Params()}, net.Err()
+	return trainer.Model{Inputs: net.Inputs(), Output: nets.DigitsMLP(net, x), Params: net.Params()}, net.Err()
 }
 
 // cnn is the network of examples/cnn.
 func cnn(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.New(g)
-	filters := layers.Conv2D{Out: 32, Kernel: layers.Square(3), Pad: layers.Square(1)}
-	halve := layers.Pool{Kernel: layers.Square(2)}
 	x := net.Input("x", batch, 1, 28, 28)
-	h := net.MaxPool(net.Conv(x, "conv1", filters, layers.ReLU), "pool1", halve)
-	filters.Out = 64
-	h = net.MaxPool(net.Conv(h, "conv2", filters, layers.ReLU), "pool2", halve)
-	h = net.Dense(net.Flatten(h, "flat"), "hidden", 128, layers.ReLU)
-	return trainer.Model{Inputs: net.Inputs(), Output: net.Dense(h, "out", 10, nil), Params: net.Params()}, net.Err()
+	return trainer.Model{Inputs: net.Inputs(), Output: nets.DigitsCNN(net, x, 0), Params: net.Params()}, net.Err()
 }
 
 // compare prints the table.
@@ -105,6 +104,9 @@ func compare(ctx context.Context, f flags, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%-4s %7s  %-28s %10s %9s %9s\n", "net", "callers", "library", "requests/s", "p50 µs", "p99 µs")
 	for _, net := range []string{"mlp", "cnn"} {
+		if f.net != "" && f.net != net {
+			continue
+		}
 		for _, callers := range []int{1, 8, 64} {
 			runs := make(map[string][]speed)
 			for range f.rounds {

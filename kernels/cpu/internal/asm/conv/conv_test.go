@@ -16,7 +16,7 @@ func TestFieldsLieWhereTheAssemblyReadsThem(t *testing.T) {
 			"Mean": 80, "Scale": 104, "Shift": 128}},
 		"Depthwise":      {asmtest.Offsets[conv.Depthwise](), fields{"Patch": 0, "W": 192, "StepW": 216, "N": 224}},
 		"WinogradInput":  {asmtest.Offsets[conv.WinogradInput](), fields{"Src": 0, "Dst": 24, "Plane": 48, "Channels": 56}},
-		"WinogradWeight": {asmtest.Offsets[conv.WinogradWeight](), fields{"Src": 0, "Taps": 24, "Lanes": 48, "Dst": 72, "Plane": 96, "N": 104}},
+		"WinogradWeight": {asmtest.Offsets[conv.WinogradWeight](), fields{"Src": 0, "Taps": 24, "Dst": 48, "Plane": 72, "N": 80}},
 		"WinogradOutput": {asmtest.Offsets[conv.WinogradOutput](), fields{"M": 0, "Dst": 24, "Bias": 48, "Segments": 72, "Masks": 96,
 			"SegCount": 120, "Rows": 128, "RowM": 136, "PlaneM": 144, "RowDst": 152, "Width": 160, "Flags": 168}},
 	} {

@@ -24,9 +24,8 @@ type WinogradInput struct {
 
 // A WinogradWeight is the arguments of the weight transform G·g·Gᵀ of one vector of kernels of 3x3.
 type WinogradWeight struct {
-	Src   []byte
-	Taps  []int64 // bytes from Src to each tap of the first kernel
-	Lanes []int32 // elements from the first kernel to the kernel of each lane
+	Src   []byte  // by tap as stored: a vector with that tap of each kernel
+	Taps  []int64 // bytes from Src to each tap of the convolution
 	Dst   []byte  // at the first place
 	Plane int     // bytes from place to place of Dst
 	N     int     // kernels
@@ -78,10 +77,10 @@ func goWinoInput[T asm.Float](w *WinogradInput) {
 func goWinoWeight[T asm.Float](w *WinogradWeight) {
 	size := asm.SizeOf[T]()
 	src, dst, plane := asm.View[T](w.Src), asm.View[T](w.Dst), w.Plane/size
-	for lane, first := range w.Lanes[:w.N] {
+	for lane := range w.N {
 		var u [4][3]T
 		for j := range 3 {
-			g := func(i int) T { return src[int(first)+int(w.Taps[3*i+j])/size] }
+			g := func(i int) T { return src[lane+int(w.Taps[3*i+j])/size] }
 			u[0][j], u[1][j], u[2][j], u[3][j] = thirds(g(0), g(1), g(2))
 		}
 		for i := range u {

@@ -2568,60 +2568,31 @@ TEXT ·wideWinoWeight32(SB), NOSPLIT, $8-8
 	MOVQ         w+0(FP), DI
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
-	MOVQ         48(DI), CX
-	VMOVDQU32    (CX), Z31
-	MOVQ         104(DI), CX
+	MOVQ         80(DI), CX
 	MOVQ         $-1, DX
 	BZHIQ        CX, DX, DX
 	KMOVW        DX, K1
-	MOVQ         72(DI), DX
-	MOVQ         96(DI), R8
+	MOVQ         48(DI), DX
+	MOVQ         72(DI), R8
 	VBROADCASTSS half32<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
 	MOVQ         (BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z0
-	VPXORD       Z1, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z0
 	MOVQ         8(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z1
-	VPXORD       Z2, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z1
 	MOVQ         16(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z2
-	VPXORD       Z3, Z3, Z3
+	VMOVUPS      (AX)(CX*1), Z2
 	MOVQ         24(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z3
-	VPXORD       Z4, Z4, Z4
+	VMOVUPS      (AX)(CX*1), Z3
 	MOVQ         32(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z4
-	VPXORD       Z5, Z5, Z5
+	VMOVUPS      (AX)(CX*1), Z4
 	MOVQ         40(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z5
-	VPXORD       Z6, Z6, Z6
+	VMOVUPS      (AX)(CX*1), Z5
 	MOVQ         48(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z6
-	VPXORD       Z7, Z7, Z7
+	VMOVUPS      (AX)(CX*1), Z6
 	MOVQ         56(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z7
-	VPXORD       Z8, Z8, Z8
+	VMOVUPS      (AX)(CX*1), Z7
 	MOVQ         64(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPS   (CX)(Z31*4), K2, Z8
+	VMOVUPS      (AX)(CX*1), Z8
 	VADDPS       Z6, Z0, Z10
 	VADDPS       Z3, Z10, Z9
 	VSUBPS       Z3, Z10, Z10
@@ -3074,7 +3045,7 @@ DATA halfOf32<>+0(SB)/4, $(0.5)
 GLOBL halfOf32<>(SB), RODATA|NOPTR, $4
 
 // func winoWeight32(w *int16)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX, SSE
 TEXT ·winoWeight32(SB), NOSPLIT, $8-8
 	STMXCSR      (SP)
 	MOVL         (SP), AX
@@ -3084,34 +3055,21 @@ TEXT ·winoWeight32(SB), NOSPLIT, $8-8
 	MOVQ         w+0(FP), DI
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
-	MOVQ         96(DI), R8
+	MOVQ         72(DI), R8
 	LEAQ         (R8)(R8*2), R9
-	MOVQ         48(DI), CX
-	VMOVDQU      (CX), Y15
-	VPBROADCASTD 104(DI), Y14
-	VPCMPGTD     lanes32<>+0(SB), Y14, Y14
 	VBROADCASTSS halfOf32<>+0(SB), Y13
-	VXORPS       Y0, Y0, Y0
 	MOVQ         (BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y0
-	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (AX)(CX*1), Y0
 	MOVQ         24(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y1
-	VXORPS       Y2, Y2, Y2
+	VMOVUPS      (AX)(CX*1), Y1
 	MOVQ         48(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y2
+	VMOVUPS      (AX)(CX*1), Y2
 	VADDPS       Y2, Y0, Y4
 	VADDPS       Y1, Y4, Y3
 	VSUBPS       Y1, Y4, Y4
 	VMULPS       Y13, Y3, Y3
 	VMULPS       Y13, Y4, Y4
-	MOVQ         72(DI), DX
+	MOVQ         48(DI), DX
 	VMOVUPS      Y0, (DX)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPS      Y3, (DX)
@@ -3119,27 +3077,18 @@ TEXT ·winoWeight32(SB), NOSPLIT, $8-8
 	VMOVUPS      Y4, (DX)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPS      Y2, (DX)
-	VXORPS       Y0, Y0, Y0
 	MOVQ         8(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y0
-	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (AX)(CX*1), Y0
 	MOVQ         32(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y1
-	VXORPS       Y2, Y2, Y2
+	VMOVUPS      (AX)(CX*1), Y1
 	MOVQ         56(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y2
+	VMOVUPS      (AX)(CX*1), Y2
 	VADDPS       Y2, Y0, Y4
 	VADDPS       Y1, Y4, Y3
 	VSUBPS       Y1, Y4, Y4
 	VMULPS       Y13, Y3, Y3
 	VMULPS       Y13, Y4, Y4
-	MOVQ         72(DI), DX
+	MOVQ         48(DI), DX
 	VMOVUPS      Y0, (DX)(R8*1)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPS      Y3, (DX)(R8*1)
@@ -3147,27 +3096,18 @@ TEXT ·winoWeight32(SB), NOSPLIT, $8-8
 	VMOVUPS      Y4, (DX)(R8*1)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPS      Y2, (DX)(R8*1)
-	VXORPS       Y0, Y0, Y0
 	MOVQ         16(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y0
-	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (AX)(CX*1), Y0
 	MOVQ         40(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y1
-	VXORPS       Y2, Y2, Y2
+	VMOVUPS      (AX)(CX*1), Y1
 	MOVQ         64(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPS   Y12, (CX)(Y15*4), Y2
+	VMOVUPS      (AX)(CX*1), Y2
 	VADDPS       Y2, Y0, Y4
 	VADDPS       Y1, Y4, Y3
 	VSUBPS       Y1, Y4, Y4
 	VMULPS       Y13, Y3, Y3
 	VMULPS       Y13, Y4, Y4
-	MOVQ         72(DI), DX
+	MOVQ         48(DI), DX
 	VMOVUPS      Y0, (DX)(R8*2)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPS      Y3, (DX)(R8*2)
@@ -3175,7 +3115,7 @@ TEXT ·winoWeight32(SB), NOSPLIT, $8-8
 	VMOVUPS      Y4, (DX)(R8*2)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPS      Y2, (DX)(R8*2)
-	MOVQ         72(DI), DX
+	MOVQ         48(DI), DX
 	VMOVUPS      (DX), Y0
 	VMOVUPS      (DX)(R8*1), Y1
 	VMOVUPS      (DX)(R8*2), Y2
@@ -5904,60 +5844,31 @@ TEXT ·wideWinoWeight64(SB), NOSPLIT, $8-8
 	MOVQ         w+0(FP), DI
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
-	MOVQ         48(DI), CX
-	VMOVDQU      (CX), Y15
-	MOVQ         104(DI), CX
+	MOVQ         80(DI), CX
 	MOVQ         $-1, DX
 	BZHIQ        CX, DX, DX
 	KMOVW        DX, K1
-	MOVQ         72(DI), DX
-	MOVQ         96(DI), R8
+	MOVQ         48(DI), DX
+	MOVQ         72(DI), R8
 	VBROADCASTSD half64<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
 	MOVQ         (BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z0
-	VPXORD       Z1, Z1, Z1
+	VMOVUPD      (AX)(CX*1), Z0
 	MOVQ         8(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z1
-	VPXORD       Z2, Z2, Z2
+	VMOVUPD      (AX)(CX*1), Z1
 	MOVQ         16(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z2
-	VPXORD       Z3, Z3, Z3
+	VMOVUPD      (AX)(CX*1), Z2
 	MOVQ         24(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z3
-	VPXORD       Z4, Z4, Z4
+	VMOVUPD      (AX)(CX*1), Z3
 	MOVQ         32(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z4
-	VPXORD       Z5, Z5, Z5
+	VMOVUPD      (AX)(CX*1), Z4
 	MOVQ         40(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z5
-	VPXORD       Z6, Z6, Z6
+	VMOVUPD      (AX)(CX*1), Z5
 	MOVQ         48(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z6
-	VPXORD       Z7, Z7, Z7
+	VMOVUPD      (AX)(CX*1), Z6
 	MOVQ         56(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z7
-	VPXORD       Z8, Z8, Z8
+	VMOVUPD      (AX)(CX*1), Z7
 	MOVQ         64(BX), CX
-	ADDQ         AX, CX
-	KMOVW        K1, K2
-	VGATHERDPD   (CX)(Y15*8), K2, Z8
+	VMOVUPD      (AX)(CX*1), Z8
 	VADDPD       Z6, Z0, Z10
 	VADDPD       Z3, Z10, Z9
 	VSUBPD       Z3, Z10, Z10
@@ -6394,7 +6305,7 @@ DATA halfOf64<>+0(SB)/8, $(0.5)
 GLOBL halfOf64<>(SB), RODATA|NOPTR, $8
 
 // func winoWeight64(w *int16)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX, SSE
 TEXT ·winoWeight64(SB), NOSPLIT, $8-8
 	STMXCSR      (SP)
 	MOVL         (SP), AX
@@ -6404,34 +6315,21 @@ TEXT ·winoWeight64(SB), NOSPLIT, $8-8
 	MOVQ         w+0(FP), DI
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
-	MOVQ         96(DI), R8
+	MOVQ         72(DI), R8
 	LEAQ         (R8)(R8*2), R9
-	MOVQ         48(DI), CX
-	VMOVDQU      (CX), X15
-	VPBROADCASTQ 104(DI), Y14
-	VPCMPGTQ     lanes64<>+0(SB), Y14, Y14
 	VBROADCASTSD halfOf64<>+0(SB), Y13
-	VXORPS       Y0, Y0, Y0
 	MOVQ         (BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y0
-	VXORPS       Y1, Y1, Y1
+	VMOVUPD      (AX)(CX*1), Y0
 	MOVQ         24(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y1
-	VXORPS       Y2, Y2, Y2
+	VMOVUPD      (AX)(CX*1), Y1
 	MOVQ         48(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y2
+	VMOVUPD      (AX)(CX*1), Y2
 	VADDPD       Y2, Y0, Y4
 	VADDPD       Y1, Y4, Y3
 	VSUBPD       Y1, Y4, Y4
 	VMULPD       Y13, Y3, Y3
 	VMULPD       Y13, Y4, Y4
-	MOVQ         72(DI), DX
+	MOVQ         48(DI), DX
 	VMOVUPD      Y0, (DX)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPD      Y3, (DX)
@@ -6439,27 +6337,18 @@ TEXT ·winoWeight64(SB), NOSPLIT, $8-8
 	VMOVUPD      Y4, (DX)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPD      Y2, (DX)
-	VXORPS       Y0, Y0, Y0
 	MOVQ         8(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y0
-	VXORPS       Y1, Y1, Y1
+	VMOVUPD      (AX)(CX*1), Y0
 	MOVQ         32(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y1
-	VXORPS       Y2, Y2, Y2
+	VMOVUPD      (AX)(CX*1), Y1
 	MOVQ         56(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y2
+	VMOVUPD      (AX)(CX*1), Y2
 	VADDPD       Y2, Y0, Y4
 	VADDPD       Y1, Y4, Y3
 	VSUBPD       Y1, Y4, Y4
 	VMULPD       Y13, Y3, Y3
 	VMULPD       Y13, Y4, Y4
-	MOVQ         72(DI), DX
+	MOVQ         48(DI), DX
 	VMOVUPD      Y0, (DX)(R8*1)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPD      Y3, (DX)(R8*1)
@@ -6467,27 +6356,18 @@ TEXT ·winoWeight64(SB), NOSPLIT, $8-8
 	VMOVUPD      Y4, (DX)(R8*1)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPD      Y2, (DX)(R8*1)
-	VXORPS       Y0, Y0, Y0
 	MOVQ         16(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y0
-	VXORPS       Y1, Y1, Y1
+	VMOVUPD      (AX)(CX*1), Y0
 	MOVQ         40(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y1
-	VXORPS       Y2, Y2, Y2
+	VMOVUPD      (AX)(CX*1), Y1
 	MOVQ         64(BX), CX
-	ADDQ         AX, CX
-	VMOVUPS      Y14, Y12
-	VGATHERDPD   Y12, (CX)(X15*8), Y2
+	VMOVUPD      (AX)(CX*1), Y2
 	VADDPD       Y2, Y0, Y4
 	VADDPD       Y1, Y4, Y3
 	VSUBPD       Y1, Y4, Y4
 	VMULPD       Y13, Y3, Y3
 	VMULPD       Y13, Y4, Y4
-	MOVQ         72(DI), DX
+	MOVQ         48(DI), DX
 	VMOVUPD      Y0, (DX)(R8*2)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPD      Y3, (DX)(R8*2)
@@ -6495,7 +6375,7 @@ TEXT ·winoWeight64(SB), NOSPLIT, $8-8
 	VMOVUPD      Y4, (DX)(R8*2)
 	LEAQ         (DX)(R8*4), DX
 	VMOVUPD      Y2, (DX)(R8*2)
-	MOVQ         72(DI), DX
+	MOVQ         48(DI), DX
 	VMOVUPD      (DX), Y0
 	VMOVUPD      (DX)(R8*1), Y1
 	VMOVUPD      (DX)(R8*2), Y2

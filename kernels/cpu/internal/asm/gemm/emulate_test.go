@@ -78,7 +78,7 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 			}
 		}
 	}
-	if want := 2 * (2*(6+14) + 2); found != want {
+	if want := 2 * (2*(6+14) + 2 + 3); found != want {
 		t.Errorf("%d tile kernels, want %d", found, want)
 	}
 }

@@ -47,10 +47,9 @@ type Kernels struct {
 	PackCols func(dst, src []byte, k, stride, n, pitch int)
 	// Prefetch is asm.Prefetch, nil in plain Go.
 	Prefetch func(src []byte, rows, stride, n int)
-	// RowTile computes a tile of one row and RowTileCols columns, several times Cols, all of which
-	// exist. B is not packed: with one row of A, each of its elements is used once.
-	RowTile     func(t *Tile)
-	RowTileCols int
+	// RowTiles compute one row, the widest first. B is not packed: with one row of A, each of its
+	// elements is used once.
+	RowTiles []RowTile
 	// BFloat16 and Float16 pack operands that are rounded to that type. Nil: this value cannot
 	// multiply such operands.
 	BFloat16, Float16 *Rounding
@@ -60,6 +59,12 @@ type Kernels struct {
 	// Dots multiplies row A with N <= 8 rows of B, StepB bytes apart, into neighbouring elements of
 	// C. It reads FlagAdd only.
 	Dots func(t *Tile)
+}
+
+// A RowTile computes a tile of one row and Cols columns, all of which exist.
+type RowTile struct {
+	Cols int
+	Run  func(t *Tile)
 }
 
 // A Tile is the arguments of a tile kernel: Rows x N elements of C. The assembly reads the fields
@@ -84,7 +89,7 @@ type Tile struct {
 	Kind  int // how kernels that read B unpacked convert it to float32
 }
 
-// How B is stored, for kernels that read it unpacked: RowTile, Dots, and Tiles that pack.
+// How B is stored, for kernels that read it unpacked: RowTiles, Dots, and Tiles that pack.
 const (
 	KindFloat         = iota // in the type of the product
 	kindRoundBFloat16        // float32, which the kernel rounds to bfloat16

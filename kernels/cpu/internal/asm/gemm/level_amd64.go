@@ -24,7 +24,7 @@ var avx512x32 = &Kernels{
 		wideTile11x16x32, wideTile12x16x32, wideTile13x16x32, wideTile14x16x32,
 	},
 	PackRows: packRows128, PackCols: transposeFloat32.pack16, Dots: wideDots32, Prefetch: asm.Prefetch,
-	RowTile: wideLine1x256x32, RowTileCols: 256,
+	RowTiles: []RowTile{{256, wideLine1x256x32}, {128, wideLine1x128x32}, {64, wideLine1x64x32}},
 	BFloat16: roundOnRead(half.At(asm.AVX512, arena.BFloat16), kindRoundBFloat16, kindWidenBFloat16, transposeBFloat16.pack16),
 	Float16:  roundOnRead(half.At(asm.AVX512, arena.Float16), kindRoundFloat16, kindWidenFloat16, transposeFloat16.pack16),
 }
@@ -43,7 +43,7 @@ var avx512x64 = &Kernels{
 		wideTile13x8x64, wideTile14x8x64,
 	},
 	PackRows: packRows128, PackCols: pack8Float64, Dots: dots64, Prefetch: asm.Prefetch,
-	RowTile: wideLine1x128x64, RowTileCols: 128,
+	RowTiles: []RowTile{{128, wideLine1x128x64}, {64, wideLine1x64x64}, {32, wideLine1x32x64}},
 }
 
 // avx512Pairs multiplies pairs of bfloat16.
@@ -73,7 +73,7 @@ var avx2x32 = &Kernels{
 		tile1x8x32, tile2x8x32, tile3x8x32, tile4x8x32, tile5x8x32, tile6x8x32,
 	},
 	PackRows: packRows64, PackCols: transposeFloat32.pack8, Dots: dots32, Prefetch: asm.Prefetch,
-	RowTile: line1x64x32, RowTileCols: 64,
+	RowTiles: []RowTile{{64, line1x64x32}, {32, line1x32x32}},
 	BFloat16: roundOnRead(half.At(asm.AVX2, arena.BFloat16), kindRoundBFloat16, kindWidenBFloat16, transposeBFloat16.pack8),
 	Float16:  roundOnRead(half.At(asm.AVX2, arena.Float16), kindRoundFloat16, kindWidenFloat16, transposeFloat16.pack8),
 }
@@ -88,7 +88,7 @@ var avx2x64 = &Kernels{
 		tile1x4x64, tile2x4x64, tile3x4x64, tile4x4x64, tile5x4x64, tile6x4x64,
 	},
 	PackRows: packRows64, PackCols: pack4Float64, Dots: dots64, Prefetch: asm.Prefetch,
-	RowTile: line1x32x64, RowTileCols: 32,
+	RowTiles: []RowTile{{32, line1x32x64}, {16, line1x16x64}},
 }
 
 // BFloat16Pairs returns the kernels for pairs of bfloat16, nil where the processor does not

@@ -69,6 +69,11 @@ func tile6x8x32(t *Tile)
 //go:noescape
 func line1x64x32(t *Tile)
 
+// line1x32x32 computes a tile of up to 32 columns of 32-bit floats.
+//
+//go:noescape
+func line1x32x32(t *Tile)
+
 // wideTile1x32x32 computes a tile of up to 32 columns of 32-bit floats.
 //
 //go:noescape
@@ -214,6 +219,16 @@ func wideTile14x16x32(t *Tile)
 //go:noescape
 func wideLine1x256x32(t *Tile)
 
+// wideLine1x128x32 computes a tile of up to 128 columns of 32-bit floats.
+//
+//go:noescape
+func wideLine1x128x32(t *Tile)
+
+// wideLine1x64x32 computes a tile of up to 64 columns of 32-bit floats.
+//
+//go:noescape
+func wideLine1x64x32(t *Tile)
+
 // tile1x8x64 computes a tile of up to 8 columns of 64-bit floats.
 //
 //go:noescape
@@ -278,6 +293,11 @@ func tile6x4x64(t *Tile)
 //
 //go:noescape
 func line1x32x64(t *Tile)
+
+// line1x16x64 computes a tile of up to 16 columns of 64-bit floats.
+//
+//go:noescape
+func line1x16x64(t *Tile)
 
 // wideTile1x16x64 computes a tile of up to 16 columns of 64-bit floats.
 //
@@ -423,6 +443,16 @@ func wideTile14x8x64(t *Tile)
 //
 //go:noescape
 func wideLine1x128x64(t *Tile)
+
+// wideLine1x64x64 computes a tile of up to 64 columns of 64-bit floats.
+//
+//go:noescape
+func wideLine1x64x64(t *Tile)
+
+// wideLine1x32x64 computes a tile of up to 32 columns of 64-bit floats.
+//
+//go:noescape
+func wideLine1x32x64(t *Tile)
 
 // wideTile1x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
 //

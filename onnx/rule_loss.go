@@ -1,0 +1,75 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Losses of classes.
+var lossRules = map[string][]rule{
+	"NegativeLogLikelihoodLoss": {{since: 12, apply: func(c *call) []*value { return c.one(c.likelihood(c.float(0))) }}},
+	"SoftmaxCrossEntropyLoss": {{since: 12, apply: func(c *call) []*value {
+		if len(c.shape(0)) < 2 {
+			mismatch("%v has no classes", c.shape(0))
+		}
+		log := c.Apply(kernels.LogSoftmax, kernels.SoftmaxAttrs{Axis: 1}, c.float(0))
+		return append(c.one(c.likelihood(log)), c.out(log, c.must(0).typ))
+	}}},
+}
+
+// likelihood is minus the element of x at the class, times the weight of the class: as a mean by
+// the weights, a sum, or for each class.
+//
+//	x [N, C, …], classes [N, …] (, weight [C]) → loss [N, …], or a number
+//
+// A class that is ignored, or outside 0 … C-1, has a loss of 0.
+func (c *call) likelihood(x kernels.Value) kernels.Value {
+	s, target := c.Spec(x).Shape, c.must(1)
+	if len(s) < 2 || !slices.Equal(slices.Delete(slices.Clone(s), 1, 2), target.shape) {
+		mismatch("classes %v for %v", target.shape, s)
+	}
+	classes := make([]int, s[1])
+	along := slices.Repeat(kernels.Shape{1}, len(s))
+	along[1] = s[1]
+	for i := range classes {
+		classes[i] = i
+	}
+	index := c.reshape(c.integers(1), slices.Insert(slices.Clone(target.shape), 1, 1))
+	equal := kernels.IntegerAttrs{Func: kernels.IntegerEqual, To: arena.Int64}
+	float := func(v kernels.Value) kernels.Value {
+		return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: c.Spec(x).Type, Scale: 1}, v)
+	}
+	hit := float(c.Apply(kernels.Integer, equal, index, c.reshape(c.indices(classes), along)))
+	zero, one := c.scalar(x, 0), kernels.ReduceAttrs{Axes: []int{1}}
+	loss := c.of(kernels.Neg, sumOf(c, c.Apply(kernels.Where, nil, hit, x, zero), one))
+	weight := kernels.None
+	if c.arg(2) != nil {
+		weight = sumOf(c, c.mul(hit, c.reshape(c.float(2), along)), one)
+	}
+	if a := c.n.Attribute("ignore_index"); a != nil {
+		ignored := float(c.Apply(kernels.Integer, equal, c.reshape(c.integers(1), target.shape), c.indices([]int{int(a.I)})))
+		kept := c.affine(ignored, -1, 1)
+		if weight == kernels.None {
+			weight = kept
+		} else {
+			weight = c.mul(weight, kept)
+		}
+	}
+	if weight != kernels.None {
+		loss = c.mul(loss, weight)
+	}
+	switch mode := c.attrText("reduction", "mean"); {
+	case mode == "none":
+	case mode == "sum":
+		loss = sumOf(c, loss, kernels.ReduceAttrs{})
+	case mode != "mean":
+		badAttribute("reduction is %q", mode)
+	case weight == kernels.None:
+		loss = meanOf(c, loss, kernels.ReduceAttrs{})
+	default:
+		loss = c.two(kernels.Div, sumOf(c, loss, kernels.ReduceAttrs{}), sumOf(c, weight, kernels.ReduceAttrs{}))
+	}
+	return loss
+}

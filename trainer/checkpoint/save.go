@@ -1,0 +1,191 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/evenkeel/evenkeel/trainer"
+)
+
+// measured are values that were measured after a step.
+type measured struct {
+	step   int64
+	values map[string]float64
+}
+
+// after returns the values that were measured after a step; nil if there are none.
+func (m *measured) after(step int64) map[string]float64 {
+	if m.step != step {
+		return nil
+	}
+	return m.values
+}
+
+// Values returns the numbers of a result by name, for Folder.Measured: "loss"; "accuracy" if there
+// is one; of several objectives each loss by the objective's name; and the model's metrics.
+func Values(r trainer.Result) map[string]float64 {
+	all := map[string]float64{"loss": r.Loss}
+	if !math.IsNaN(r.Accuracy) {
+		all["accuracy"] = r.Accuracy
+	}
+	if len(r.Losses) > 1 {
+		for _, o := range r.Losses {
+			all[o.Name] = o.Loss
+		}
+	}
+	for _, m := range r.Metrics {
+		all[m.Name] = m.Value
+	}
+	return all
+}
+
+// Measured tells the folder what was measured of t as it is now, such as the Values of an
+// evaluation. The values are kept with a checkpoint of this step. If the one of Options.Best is the
+// best so far, the checkpoint is taken at once: Measured waits for one that is being written, and
+// for the copy of the state. It may be called in the body of Steps and between loops. It returns
+// the error of the trainer, and a *SaveError if Options.Fail is set.
+func (f *Folder) Measured(ctx context.Context, t *trainer.Trainer, values map[string]float64) error {
+	if err := f.begin(ctx, t); err != nil {
+		return err
+	}
+	f.measured = measured{t.Stats().Steps, maps.Clone(values)}
+	value, ok := values[f.opt.Best.Metric]
+	if !ok || math.IsNaN(value) {
+		return nil
+	}
+	f.writer.wait() // the one that is being written may be better
+	best, has := f.Best()
+	if has && !f.opt.Best.better(value, best.Metrics[f.opt.Best.Metric]) {
+		return nil
+	}
+	return errors.Join(f.take(ctx, t), f.fail(f.Err()))
+}
+
+// Save takes a checkpoint of t as it is now and waits until it is written. It may be called in the
+// body of Steps and between loops. The error is a *SaveError, or one of the trainer.
+func (f *Folder) Save(ctx context.Context, t *trainer.Trainer) error {
+	if err := f.begin(ctx, t); err != nil {
+		return err
+	}
+	f.writer.wait()
+	if err := f.take(ctx, t); err != nil {
+		return err
+	}
+	return f.Wait()
+}
+
+// take captures the state of t, and gives it to the goroutine that writes. The caller has seen that
+// it is free. The error is one of the trainer.
+func (f *Folder) take(ctx context.Context, t *trainer.Trainer) error {
+	state, err := t.Capture(ctx)
+	if err != nil {
+		return err
+	}
+	return f.give(state)
+}
+
+// give gives a captured state to the goroutine that writes, which is free. A state that is older
+// than the newest checkpoint is refused, since Resume would not take it.
+func (f *Folder) give(state *trainer.State) error {
+	info := state.Info()
+	if newest := f.newest(); newest.Step > info.Steps {
+		state.Release()
+		return &OccupiedError{Dir: f.dir, Newest: newest.Name}
+	}
+	f.captured = info.Steps
+	f.schedule.start(info.Steps, int64(info.Position.Epoch), f.now())
+	f.writer.start(job{state, f.measured.after(info.Steps)})
+	return nil
+}
+
+// newest returns the newest checkpoint, a zero one if there is none.
+func (f *Folder) newest() Checkpoint {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.all) == 0 {
+		return Checkpoint{}
+	}
+	return f.all[len(f.all)-1]
+}
+
+// write writes a checkpoint and removes those that are no longer kept. It is the work of the
+// folder's goroutine.
+func (f *Folder) write(j job) {
+	begun := time.Now()
+	c, err := f.create(j)
+	j.state.Release()
+	f.mu.Lock()
+	f.note(c, err, time.Since(begun))
+	var others []Checkpoint
+	if err == nil {
+		f.all, others = surplus(f.all, f.keep(), f.opt.Best)
+	}
+	f.mu.Unlock()
+	if err != nil {
+		f.log.Error("a checkpoint is not written", "step", c.Step, "error", err)
+		return
+	}
+	f.log.Info("checkpoint", "name", c.Name, "step", c.Step, "bytes", c.Bytes, "time", time.Since(begun))
+	for _, c := range others {
+		if err := f.remove(c); err != nil {
+			f.log.Warn("an old checkpoint is not removed", "name", c.Name, "error", err)
+		}
+	}
+}
+
+// keep returns the number of latest checkpoints that are kept.
+func (f *Folder) keep() int {
+	if f.opt.Keep == 0 {
+		return defaultKeep
+	}
+	return f.opt.Keep
+}
+
+// note notes that a checkpoint was written, or why not. f.mu is held.
+func (f *Folder) note(c Checkpoint, err error, took time.Duration) {
+	if err != nil {
+		f.stats.Failed++
+		f.err = &SaveError{Path: f.Path(c), Step: c.Step, Err: err}
+		// It is there if only the folder's names could not be made durable.
+		if c, err := describe(f.dir, c); err == nil {
+			f.add(c)
+		}
+		return
+	}
+	f.stats.Saved++
+	f.stats.Last, f.stats.LastTime = c, took
+	f.err = nil
+	f.add(c)
+}
+
+// add adds a checkpoint to the list, in the place of one of the same step. f.mu is held.
+func (f *Folder) add(c Checkpoint) {
+	f.all = slices.DeleteFunc(f.all, func(o Checkpoint) bool { return o.Step == c.Step })
+	i, _ := slices.BinarySearchFunc(f.all, c.Step, func(o Checkpoint, step int64) int { return int(max(-1, min(1, o.Step-step))) })
+	f.all = slices.Insert(f.all, i, c)
+}
+
+// regain locks the folder again if it was removed and made anew. Where there is none, or another
+// process has it now, it returns an error.
+func (f *Folder) regain() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lock.held() {
+		return nil
+	}
+	if _, err := os.Stat(f.dir); err != nil {
+		return err
+	}
+	lock, err := acquire(f.dir)
+	if err != nil {
+		return err
+	}
+	_ = f.lock.release() // of a file that is gone
+	f.lock = lock
+	return nil
+}

@@ -1,0 +1,303 @@
+package trainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// InfoVersion is the version of Info that this package writes. It reads this one only.
+const InfoVersion = 1
+
+// Info holds the numbers of a State: all of it but the tensors. It is plain data, which
+// encoding/json writes and reads without loss.
+type Info struct {
+	Version  int      `json:"version"`  // InfoVersion
+	Device   string   `json:"device"`   // name of the device
+	Plan     string   `json:"plan"`     // fingerprint of the memory plan, in hexadecimal digits
+	Position Position `json:"position"` // where training goes on
+
+	Epochs        int                `json:"epochs"`                   // epochs that were begun
+	Steps         int64              `json:"steps"`                    // training steps that were finished
+	UpdatesBefore int64              `json:"updates_before,omitempty"` // updates before the last Unfreeze
+	Stage         int                `json:"stage,omitempty"`          // stages of Options.Unfreeze that are unfrozen
+	Objectives    []ObjectiveInfo    `json:"objectives"`               // in the model's order
+	LossScale     optim.ScalingState `json:"loss_scale,omitzero"`      // zero: the loss is not scaled
+	Schedules     []ScheduleInfo     `json:"schedules,omitempty"`      // states of schedules that have one
+	Seed          uint64             `json:"seed"`                     // Options.Seed
+	Order         uint64             `json:"order,omitempty"`          // RestoreOptions.Order of the last restore that set it
+	RateFactor    float64            `json:"rate_factor"`              // product of all RestoreOptions.RateFactor
+
+	Epoch    *EpochInfo   `json:"epoch,omitempty"`   // of the unfinished epoch; nil at the start of an epoch
+	Windows  []WindowInfo `json:"windows,omitempty"` // unfinished windows of Trainer.Step
+	Settings []Setting    `json:"settings"`          // the options that a restore compares
+}
+
+// Position is a place between two training steps.
+type Position struct {
+	Epoch int `json:"epoch"` // number of the epoch, counted from 0
+	Step  int `json:"step"`  // batches of the epoch that are finished: the next one has this index
+	// Objective is the one whose step on the batch is next, if the batch has had steps of others; "":
+	// the batch is new.
+	Objective string `json:"objective,omitempty"`
+}
+
+// ObjectiveInfo holds the counters of an objective.
+type ObjectiveInfo struct {
+	Name    string `json:"name"`    // "" if the model has Model.Loss
+	Updates int64  `json:"updates"` // since New or Unfreeze
+	// NonFinite is the number of its last steps that Options.SkipNonFinite skipped, in a row.
+	NonFinite int `json:"nonfinite,omitempty"`
+}
+
+// ScheduleInfo is the state of a schedule that implements optim.Stateful.
+type ScheduleInfo struct {
+	Objective string          `json:"objective"` // whose schedule it is or contains; "" for Options.Schedule
+	Index     int             `json:"index"`     // among those of the objective
+	State     json.RawMessage `json:"state"`
+}
+
+// EpochInfo holds the sums of an unfinished epoch, from which its Result continues, and what
+// identifies its data.
+type EpochInfo struct {
+	Steps    int        `json:"steps"`   // batches of the whole epoch
+	Samples  int        `json:"samples"` // of the batches that are finished
+	Uploaded int64      `json:"uploaded"`
+	Correct  Number     `json:"correct"`
+	Metrics  []Number   `json:"metrics,omitempty"` // sums of metrics, one after the other
+	Sums     []SumsInfo `json:"sums"`              // by objective
+	// StepsSince and UpdatesSince are minus the numbers of steps and updates of the epoch.
+	StepsSince   int64    `json:"steps_since"`
+	UpdatesSince []int64  `json:"updates_since"`
+	Data         DataInfo `json:"data"`
+}
+
+// SumsInfo holds the sums of an objective in an unfinished epoch.
+type SumsInfo struct {
+	Loss      Number `json:"loss"`
+	Weight    Number `json:"weight"`
+	Steps     int    `json:"steps"`
+	Skipped   int64  `json:"skipped,omitempty"`
+	NonFinite int64  `json:"nonfinite,omitempty"`
+	Lost      bool   `json:"lost,omitempty"` // its window has had a step that was skipped
+}
+
+// WindowInfo is an unfinished window of Trainer.Step.
+type WindowInfo struct {
+	Objective string `json:"objective"`
+	Steps     int    `json:"steps"` // of the window, finished
+	Lost      bool   `json:"lost,omitempty"`
+}
+
+// DataInfo identifies a dataset by its length and its fields.
+type DataInfo struct {
+	Samples int      `json:"samples"`
+	Fields  []string `json:"fields"` // as "x float32 [4]"
+}
+
+// Setting is an option as text.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Number is a float64 that JSON can hold also if it is not finite: as "NaN", "+Inf" or "-Inf".
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if finite(float64(n)) {
+		return json.Marshal(float64(n))
+	}
+	return json.Marshal(strconv.FormatFloat(float64(n), 'g', -1, 64))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return json.Unmarshal(b, (*float64)(n))
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	*n = Number(f)
+	return err
+}
+
+// numbersOf returns x as Numbers.
+func numbersOf(x []float64) []Number {
+	if x == nil {
+		return nil
+	}
+	all := make([]Number, len(x))
+	for i, v := range x {
+		all[i] = Number(v)
+	}
+	return all
+}
+
+// withinWindow reports whether gradients of an unfinished window of that many steps are part of the
+// state.
+func (i *Info) withinWindow(window int) bool {
+	if window <= 1 {
+		return false
+	}
+	return i.Epoch != nil && (i.Position.Step%window != 0 || i.Position.Objective != "") || len(i.Windows) > 0
+}
+
+// Position returns the place where the next Fit or Steps begins: at step 0 of the next epoch, except
+// after Restore. It may be called at any time; after Close it is the last one.
+func (t *Trainer) Position() Position {
+	if t == nil || t.plan == nil {
+		return Position{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if u := t.unfinished; u != nil {
+		return u.position
+	}
+	return Position{Epoch: t.counters.epochs}
+}
+
+// stateInfo returns the numbers of the state between two steps. p is the pass of training that runs
+// or is paused, or nil. The caller has the device.
+func (t *Trainer) stateInfo(p *epochPass) (Info, error) {
+	plan := t.plan
+	i := Info{Version: InfoVersion, Device: plan.opt.Device.Name(), Plan: t.captures.fingerprint, Seed: plan.opt.Seed,
+		Stage: plan.stage, Settings: t.captures.settings}
+	var err error
+	if i.Schedules, err = plan.scheduleStates(); err != nil {
+		return i, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := &t.counters
+	i.Epochs, i.Steps, i.UpdatesBefore, i.LossScale = c.epochs, c.steps, c.before, c.scaling
+	i.Order, i.RateFactor = c.order, c.rateFactor
+	for k, o := range plan.info.objectives {
+		i.Objectives = append(i.Objectives, ObjectiveInfo{o.name, c.updates[k], c.nonFinite[k]})
+	}
+	for k := range t.own.passes {
+		if w := &t.own.passes[k]; w.steps > 0 {
+			i.Windows = append(i.Windows, WindowInfo{plan.info.objectives[k].name, w.steps, w.objectives[k].lost})
+		}
+	}
+	i.Position = Position{Epoch: c.epochs}
+	switch u := t.unfinished; {
+	case p != nil && p.steps < p.total && (p.steps > 0 || p.pending > 0):
+		u = p.unfinished(c)
+		fallthrough
+	case u != nil:
+		i.Position, i.Epoch = u.position, u.info()
+	case p != nil && p.steps == 0 && p.total > 0: // nothing of the epoch is done
+		i.Position.Epoch, i.Epochs = p.epoch, p.epoch
+	}
+	return i, nil
+}
+
+// unfinishedEpoch is what a pass over the rest of an epoch starts with.
+type unfinishedEpoch struct {
+	position Position
+	pending  int // index of position.Objective
+	total    int // batches of the epoch
+	samples  int
+	uploaded int64
+	correct  float64
+	totals   []float64
+	sums     []objectiveSums
+	// The numbers before the epoch, less those of the trainer.
+	stepsSince   int64
+	updatesSince []int64
+	data         DataInfo
+}
+
+// unfinished returns what is left of the epoch of p, of which at least one step is finished. c are
+// the counters of the trainer.
+func (p *epochPass) unfinished(c *counters) *unfinishedEpoch {
+	u := &unfinishedEpoch{position: Position{Epoch: p.epoch, Step: p.steps}, total: p.total, samples: p.samples,
+		uploaded: p.uploaded, correct: p.correct, totals: slices.Clone(p.totals), sums: slices.Clone(p.objectives),
+		stepsSince: p.stepsBefore, updatesSince: slices.Clone(p.updatesBefore), data: p.source.data.info()}
+	// A batch whose remaining objectives have no step in it is finished.
+	if p.pending > 0 {
+		u.pending = p.objectiveAfter(p.pending-1, p.steps)
+		u.position.Objective = p.t.plan.info.objectives[u.pending].name
+	}
+	if p.body == nil || !p.body.paused { // else the counts are relative already
+		u.stepsSince -= c.steps
+		for i, n := range c.updates {
+			u.updatesSince[i] -= n
+		}
+	}
+	return u
+}
+
+// info returns u as data.
+func (u *unfinishedEpoch) info() *EpochInfo {
+	e := &EpochInfo{Steps: u.total, Samples: u.samples, Uploaded: u.uploaded, Correct: Number(u.correct),
+		Metrics: numbersOf(u.totals), StepsSince: u.stepsSince, UpdatesSince: u.updatesSince, Data: u.data}
+	for _, s := range u.sums {
+		e.Sums = append(e.Sums, SumsInfo{Number(s.loss), Number(s.weight), s.steps, s.skipped, s.nonFinite, s.lost})
+	}
+	return e
+}
+
+// begin starts p, a pass of training, where the next epoch begins or an unfinished one goes on.
+func (t *Trainer) begin(p *epochPass) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, u := &t.counters, t.unfinished
+	if u == nil {
+		p.epoch, p.stepsBefore, p.updatesBefore = c.epochs, c.steps, slices.Clone(c.updates)
+		c.epochs++
+		return nil
+	}
+	if now := p.source.data.info(); now.Samples != u.data.Samples || !slices.Equal(now.Fields, u.data.Fields) {
+		return fmt.Errorf("step %d of epoch %d is next, of %d samples with fields %q, and this dataset has %d with %q: "+
+			"pass the same data, or set RestoreOptions.NextEpoch: %w", u.position.Step+1, u.position.Epoch,
+			u.data.Samples, u.data.Fields, now.Samples, now.Fields, ErrData)
+	}
+	p.epoch, p.steps, p.pending = u.position.Epoch, u.position.Step, u.pending
+	p.samples, p.uploaded, p.correct = u.samples, u.uploaded, u.correct
+	copy(p.totals, u.totals)
+	copy(p.objectives, u.sums)
+	p.stepsBefore, p.updatesBefore = u.stepsSince+c.steps, slices.Clone(u.updatesSince)
+	for i, n := range c.updates {
+		p.updatesBefore[i] += n
+	}
+	t.unfinished = nil
+	return nil
+}
+
+// info identifies the dataset.
+func (e extent) info() DataInfo {
+	d := DataInfo{Samples: e.samples}
+	for _, f := range e.fields {
+		d.Fields = append(d.Fields, describeField(f))
+	}
+	return d
+}
+
+// describeField returns the name, type and shape of a field, and how it is decoded.
+func describeField(f dataloader.Field) string {
+	s := fmt.Sprintf("%s %v %v", f.Name, f.Type, f.Shape)
+	if scaleOf(f) != 1 || f.Shift != 0 {
+		s += fmt.Sprintf(" %v·x+%v", scaleOf(f), f.Shift)
+	}
+	return s
+}
+
+// checkUnfinished returns ErrBusy if an epoch goes on at the next Fit or Steps, which what would
+// break.
+func (t *Trainer) checkUnfinished(what string, withinWindow bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u, n := t.unfinished, max(1, t.plan.opt.Accumulate)
+	if u == nil || withinWindow && (n == 1 || u.position.Step%n == 0 && u.pending == 0) {
+		return nil
+	}
+	return fmt.Errorf("epoch %d was restored at step %d, which %s would break: the trainer is %w: finish the epoch first, "+
+		"or set RestoreOptions.NextEpoch", u.position.Epoch, u.position.Step, what, ErrBusy)
+}

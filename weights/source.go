@@ -1,0 +1,51 @@
+package weights
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/weights/safetensors"
+)
+
+// Source has weights to save: a *trainer.Trainer, a trainer.Averaged or a *trainer.Predictor.
+type Source interface {
+	// Weights returns names, types and shapes.
+	Weights() []trainer.NamedSpec
+	// ReadWeights calls read, in which all weights are those after the same step.
+	ReadWeights(ctx context.Context, read func(w trainer.Weights) error) error
+}
+
+// Target has weights to load: a *trainer.Trainer or a *trainer.Predictor.
+type Target interface {
+	Source
+	// WriteWeights calls write, which sets weights. Nothing else uses these meanwhile.
+	WriteWeights(ctx context.Context, write func(w trainer.Weights) error) error
+}
+
+// tensorReader has the tensors that weights are loaded from.
+type tensorReader interface {
+	Tensors() []safetensors.Tensor
+	ReadAt(name string, dst []byte, offset int64) error
+}
+
+// dtypes are the types of elements of weights, as a file calls them.
+var dtypes = map[arena.DType]safetensors.DType{
+	arena.Float32: safetensors.Float32, arena.Float64: safetensors.Float64, arena.BFloat16: safetensors.BFloat16,
+	arena.Float16: safetensors.Float16, arena.Uint8: safetensors.Uint8, arena.Int32: safetensors.Int32, arena.Int64: safetensors.Int64,
+}
+
+// tensorOf returns a weight as a tensor of a file.
+func tensorOf(w trainer.NamedSpec) safetensors.Tensor {
+	return safetensors.Tensor{Name: w.Name, DType: dtypes[w.Spec.Type], Shape: append([]int{}, w.Spec.Shape...)}
+}
+
+// weightsOf returns the weights of a source, or an error if it has none: it is closed.
+func weightsOf(s Source) ([]trainer.NamedSpec, error) {
+	all := s.Weights()
+	if len(all) == 0 {
+		return nil, fmt.Errorf("it has no weights, or it is %w", trainer.ErrClosed)
+	}
+	return all, nil
+}
