@@ -14,9 +14,10 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// Build is a [trainer.ModelFunc] for prediction: it adds the model to g for a batch. The inputs, the parameters and
-// the outputs have the names that they have in the file; dots in names of parameters become slashes. The first output
-// of the file is Model.Output, the others are Model.Outputs. The model has no loss: to train it, see [Model.Nodes].
+// Build is a [trainer.ModelFunc] for prediction: it adds the model to g for a batch. The inputs,
+// the parameters and the outputs have the names that they have in the file; dots in names of
+// parameters become slashes. The first output of the file is Model.Output, the others are
+// Model.Outputs. The model has no loss: to train it, see [Model.Nodes].
 func (m *Model) Build(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	b, err := m.programFor(batch)
 	if err != nil {
@@ -55,14 +56,16 @@ func addInput(net *layers.Net, in proto.ValueInfo, shape kernels.Shape) *gorgoni
 	}
 }
 
-// Nodes adds the model to net, such as a trunk to the net of a user's model function, and returns its outputs in the
-// order of the file. in are the inputs in the order of the file, of the types of the model and with its dimensions;
-// dimension 0 of the first is the batch. A nil node in the result, or an error, is recorded in net too.
+// Nodes adds the model to net, such as a trunk to the net of a user's model function, and returns
+// its outputs in the order of the file. in are the inputs in the order of the file, of the types of
+// the model and with its dimensions; dimension 0 of the first is the batch. A nil node in the
+// result, or an error, is recorded in net too.
 //
-// Parameters start with the values of the file. Their names are those of the file under the prefix of net, dots become
-// slashes: Options.Frozen of a trainer selects them and whole modules of them, for example "trunk" or "trunk/layer1".
-// Batch normalization that is kept in the file trains as [layers.Net.BatchNorm] does, and frozen it uses its running
-// statistics. What an exporter has folded trains as it is; Report says what that is.
+// Parameters start with the values of the file. Their names are those of the file under the prefix
+// of net, dots become slashes: Options.Frozen of a trainer selects them and whole modules of them,
+// for example "trunk" or "trunk/layer1". Batch normalization that is kept in the file trains as
+// [layers.Net.BatchNorm] does, and frozen it uses its running statistics. What an exporter has
+// folded trains as it is; Report says what that is.
 func (m *Model) Nodes(net *layers.Net, in ...*gorgonia.Node) (gorgonia.Nodes, error) {
 	fail := func(err error) (gorgonia.Nodes, error) {
 		net.Fail(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
 
-// A call is a node that a rule imports: its operands and attributes, and the program that it is added to. In a program
-// that is folding, all types are stored as float64.
+// A call is a node that a rule imports: its operands and attributes, and the program that it is
+// added to. In a program that is folding, all types are stored as float64.
 type call struct {
 	*program
 	b     *inference
@@ -109,7 +109,8 @@ func (c *call) indices(index []int) kernels.Value {
 	return c.leaf(leaf{kind: constantLeaf, data: data}, kernels.Spec{Type: arena.Int64, Shape: kernels.Shape{len(index)}})
 }
 
-// constant returns the elements of operand i, which must be known at import. what names it in errors.
+// constant returns the elements of operand i, which must be known at import. what names it in
+// errors.
 func (c *call) constant(i int, what string) []float64 {
 	v := c.must(i)
 	if v.con == nil {

@@ -45,7 +45,8 @@ func (m *Model) checkVersion() error {
 // mostNodes limits the nodes of a file. Each takes some hundred bytes of memory.
 const mostNodes = 1 << 20
 
-// checkGraph checks that each value is made once, before it is read, and that initializers have their bytes.
+// checkGraph checks that each value is made once, before it is read, and that initializers have
+// their bytes.
 func (m *Model) checkGraph() error {
 	if len(m.graph.Nodes) > mostNodes {
 		return m.broken("%d nodes, more than %d", len(m.graph.Nodes), mostNodes)

@@ -54,8 +54,8 @@ func (v *value) elements(limit int) []float64 {
 // mostInteger limits integers: a float64 holds all of them up to here.
 const mostInteger = 1 << 53
 
-// checkInteger refuses an integer that a float64 does not hold. The largest and the smallest int64, which stand for
-// "to the end", are allowed.
+// checkInteger refuses an integer that a float64 does not hold. The largest and the smallest int64,
+// which stand for "to the end", are allowed.
 func checkInteger(i int64) {
 	if (i > mostInteger || i < -mostInteger) && i != math.MaxInt64 && i != math.MinInt64 {
 		refuse("the integer %d is beyond 2^53", i)
@@ -119,7 +119,8 @@ func round(typ proto.DataType, x float64) float64 {
 	return x
 }
 
-// ranges are the smallest and the largest constants of types of integers: those that a float64 holds.
+// ranges are the smallest and the largest constants of types of integers: those that a float64
+// holds.
 var ranges = map[proto.DataType][2]float64{
 	proto.Int64: {-mostInteger, mostInteger}, proto.Uint64: {0, mostInteger},
 	proto.Int32: {math.MinInt32, math.MaxInt32}, proto.Uint32: {0, math.MaxUint32},

@@ -30,8 +30,8 @@ func (e *NodeError) Error() string {
 // Unwrap returns the reason.
 func (e *NodeError) Unwrap() error { return e.Reason }
 
-// An ImportError lists all nodes of a model that are not imported, in the order of the file. It wraps
-// each reason.
+// An ImportError lists all nodes of a model that are not imported, in the order of the file. It
+// wraps each reason.
 type ImportError struct {
 	File  string // "" if the model was not read from a file
 	Nodes []*NodeError

@@ -36,8 +36,8 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return b, nil
 }
 
-// loadExternal points tensors whose elements are in other files to the bytes of these. A file is read once. Names are
-// those of files in the folder of the model: no folders, no links.
+// loadExternal points tensors whose elements are in other files to the bytes of these. A file is
+// read once. Names are those of files in the folder of the model: no folders, no links.
 func (m *Model) loadExternal(root *os.Root) error {
 	files := make(map[string][]byte)
 	load := func(t *proto.Tensor) error {

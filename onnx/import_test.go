@@ -120,7 +120,8 @@ func TestReportSaysWhatTheExporterFoldedAndShared(t *testing.T) {
 	}
 }
 
-// Parameters of batch normalization that an exporter has stored once are four tensors again; a real tie is one.
+// Parameters of batch normalization that an exporter has stored once are four tensors again; a real
+// tie is one.
 func TestParametersAreSharedWhereTheModelSharesThem(t *testing.T) {
 	names := func(model string) (params, statistics []string) {
 		for _, p := range open(t, model).Report().Parameters {
@@ -213,7 +214,8 @@ func TestOptionsOfAnImport(t *testing.T) {
 	}
 }
 
-// A trunk from a file and a head of our own learn together; with the trunk frozen only the head moves.
+// A trunk from a file and a head of our own learn together; with the trunk frozen only the head
+// moves.
 func TestATrunkTrainsWithANewHead(t *testing.T) {
 	m := open(t, "cnn.training")
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {

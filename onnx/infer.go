@@ -8,8 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
 
-// An inference computes the program of a model at one batch. It visits the nodes once, in the order of the file: what
-// is known is folded, the rest becomes steps.
+// An inference computes the program of a model at one batch. It visits the nodes once, in the order
+// of the file: what is known is folded, the rest becomes steps.
 type inference struct {
 	m       *Model
 	batch   int

@@ -17,20 +17,22 @@ import (
 
 // Options are the options of an import. The zero value is right for most models.
 type Options struct {
-	// Dims are the sizes of symbolic dimensions other than the batch, by name, such as "sequence". Every one must be
-	// 1 or more.
+	// Dims are the sizes of symbolic dimensions other than the batch, by name, such as "sequence".
+	// Every one must be 1 or more.
 	Dims map[string]int
-	// Constants are patterns of [path.Match] for the names of initializers, as in the file, that are no parameters:
-	// tables of numbers, such as positions, that are to stay as they are. Default: an initializer of floats that an
-	// operation reads is a parameter, except scalars, masks with infinite elements, and masks of Where.
+	// Constants are patterns of [path.Match] for the names of initializers, as in the file, that
+	// are no parameters: tables of numbers, such as positions, that are to stay as they are.
+	// Default: an initializer of floats that an operation reads is a parameter, except scalars,
+	// masks with infinite elements, and masks of Where.
 	Constants []string
-	// FoldElements limits the elements of a value that is computed at import. All of them together may have 16 times
-	// as many. Default: 2^20.
+	// FoldElements limits the elements of a value that is computed at import. All of them together
+	// may have 16 times as many. Default: 2^20.
 	FoldElements int
 }
 
-// A Model is an ONNX model that was read and checked. Its methods may be called from several goroutines at once. It
-// refers to the bytes of the file, from which parameters get their initial values.
+// A Model is an ONNX model that was read and checked. Its methods may be called from several
+// goroutines at once. It refers to the bytes of the file, from which parameters get their initial
+// values.
 type Model struct {
 	file     string
 	opt      Options
@@ -46,10 +48,10 @@ type Model struct {
 	results  []trainer.NamedSpec       // outputs
 }
 
-// Open reads a model, and the files next to it that have its tensors. It imports every node, for some batch: an error
-// that wraps [kernels.ErrUnsupported] lists all nodes that are not supported, a [FormatError] says where the file is
-// broken. Memory is that of the files. To know the bytes of device memory of a prediction, pass Model.Build to
-// [trainer.PlanPredictor].
+// Open reads a model, and the files next to it that have its tensors. It imports every node, for
+// some batch: an error that wraps [kernels.ErrUnsupported] lists all nodes that are not supported,
+// a [FormatError] says where the file is broken. Memory is that of the files. To know the bytes of
+// device memory of a prediction, pass Model.Build to [trainer.PlanPredictor].
 func Open(name string, opt Options) (*Model, error) {
 	root, err := os.OpenRoot(filepath.Dir(name))
 	if err != nil {
@@ -63,8 +65,8 @@ func Open(name string, opt Options) (*Model, error) {
 	return read(name, b, root, opt)
 }
 
-// Parse reads a model from the bytes of a file, which must not change while the model is in use. A model whose
-// tensors are in other files needs [Open].
+// Parse reads a model from the bytes of a file, which must not change while the model is in use. A
+// model whose tensors are in other files needs [Open].
 func Parse(b []byte, opt Options) (*Model, error) { return read("", b, nil, opt) }
 
 func read(name string, b []byte, root *os.Root, opt Options) (*Model, error) {
@@ -166,7 +168,8 @@ func (m *Model) programFor(batch int) (*inference, error) {
 	return b, nil
 }
 
-// tryOut imports the model for its batch, or for two: a batch that is folded into the file shows then.
+// tryOut imports the model for its batch, or for two: a batch that is folded into the file shows
+// then.
 func (m *Model) tryOut() error {
 	batches := []int{m.fixed}
 	if m.fixed == 0 {

@@ -99,7 +99,8 @@ func floats(name string, dims ...int64) proto.Tensor {
 	return t
 }
 
-// images are 32 random images of 3×12×12 and labels of 4 classes, which the mean of a channel tells.
+// images are 32 random images of 3×12×12 and labels of 4 classes, which the mean of a channel
+// tells.
 func images(t testing.TB) dataloader.Dataset {
 	t.Helper()
 	const n, size = 32, 3 * 12 * 12

@@ -149,7 +149,8 @@ func TestAPredictionOfAnImportedModelAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Weights that are not finite are refused before anything is computed with them, except infinite masks.
+// Weights that are not finite are refused before anything is computed with them, except infinite
+// masks.
 func TestWeightsThatAreNotNumbersAreRefused(t *testing.T) {
 	w := floats("w", 4)
 	w.Raw = append(w.Raw[:12:12], 0, 0, 0xc0, 0x7f)

@@ -16,8 +16,8 @@ import (
 
 // Which initializers are parameters, and which of them are one.
 
-// isParameter reports whether v is an initializer that becomes a parameter as an operand of a role: it has floats, and
-// dimensions. Infinite elements are those of a mask.
+// isParameter reports whether v is an initializer that becomes a parameter as an operand of a role:
+// it has floats, and dimensions. Infinite elements are those of a mask.
 func (b *inference) isParameter(v *value, r role) bool {
 	if v.con == nil || v.con.init == nil || len(v.shape) == 0 || v.typ != proto.Float && v.typ != proto.Double || slices.Contains(v.shape, 0) {
 		return false
@@ -34,12 +34,13 @@ func (b *inference) isParameter(v *value, r role) bool {
 	return !b.m.contentOf(ini.tensor).infinite
 }
 
-// unnamed matches names that exporters make: of constants, and of weights that they have folded or transposed.
+// unnamed matches names that exporters make: of constants, and of weights that they have folded or
+// transposed.
 var unnamed = regexp.MustCompile(`^(val_\d+|onnx::\w+|c_lifted_tensor_\d+|.*_output_\d+|\d+)$`)
 
-// parameter returns an initializer that is trained. An Identity of a tensor whose elements are all equal is a
-// parameter of its own: exporters share such initial values. Any other one is tied, and so are two matrices of the same
-// elements, which an exporter has copied or transposed.
+// parameter returns an initializer that is trained. An Identity of a tensor whose elements are all
+// equal is a parameter of its own: exporters share such initial values. Any other one is tied, and
+// so are two matrices of the same elements, which an exporter has copied or transposed.
 func (b *inference) parameter(use *call, ini *initializer) kernels.Value {
 	if root := ini.root; root != nil {
 		if !b.m.contentOf(root.tensor).uniform {
@@ -116,7 +117,8 @@ func visit(t *proto.Tensor, transposed bool, f func(x float64)) {
 	}
 }
 
-// hashOf returns a hash of the type, the dimensions and the elements, or those of the transposed matrix.
+// hashOf returns a hash of the type, the dimensions and the elements, or those of the transposed
+// matrix.
 func hashOf(t *proto.Tensor, transposed bool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -187,8 +189,8 @@ func (b *inference) keep(kind leafKind, ini *initializer) kernels.Value {
 	return at
 }
 
-// nodeName returns the name of the node of an initializer: dots become slashes, so that the options of a trainer
-// that list layers select the layers of PyTorch's modules.
+// nodeName returns the name of the node of an initializer: dots become slashes, so that the options
+// of a trainer that list layers select the layers of PyTorch's modules.
 func nodeName(name string) string {
 	s := strings.Trim(strings.ReplaceAll(name, ".", "/"), "/")
 	for strings.Contains(s, "//") {

@@ -9,8 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
 
-// A program computes a model at one batch: leaves, then operations of package kernels in an order in which they can
-// run. It does not depend on Gorgonia: build.go makes nodes of it.
+// A program computes a model at one batch: leaves, then operations of package kernels in an order
+// in which they can run. It does not depend on Gorgonia: build.go makes nodes of it.
 type program struct {
 	batch   int
 	folding bool           // all leaves are constants: it is evaluated at once, and values may be empty
@@ -145,7 +145,8 @@ func (p *program) needed() []bool {
 	return need
 }
 
-// evaluate computes all values from leaves that are all constants, by the references of the operations.
+// evaluate computes all values from leaves that are all constants, by the references of the
+// operations.
 func (p *program) evaluate(limit int) ([]kernels.Tensor, error) {
 	tensors := make([]kernels.Tensor, len(p.specs))
 	for i, l := range p.leaves {

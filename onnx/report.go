@@ -16,9 +16,11 @@ type Report struct {
 	Nodes      int // in the file
 	Folded     int // of them computed at import: constants, and arithmetic with shapes
 	Operations int // of package kernels, for the batch that the model was tried with
-	// Parameters are the initializers that are parameters or running statistics, in the order in which they are used.
+	// Parameters are the initializers that are parameters or running statistics, in the order in
+	// which they are used.
 	Parameters []Parameter
-	// Notes say what the exporter has folded or shared, and what that means for training, a sentence each.
+	// Notes say what the exporter has folded or shared, and what that means for training, a
+	// sentence each.
 	Notes []string
 }
 

@@ -2,14 +2,13 @@ package onnx
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
 
-// A ruleFunc imports a node: it adds the operations that compute it and returns its results. It ends by refuse,
-// mismatch or badAttribute where it cannot.
+// A ruleFunc imports a node: it adds the operations that compute it and returns its results. It
+// ends by refuse, mismatch or badAttribute where it cannot.
 type ruleFunc func(c *call) []*value
 
 // A rule imports nodes of an operator from a version of the operator set on.
@@ -23,8 +22,8 @@ type rule struct {
 // newestOpset is the newest version of ONNX's operators that the rules are written for.
 const newestOpset = 28
 
-// rules maps operators to their rules, the oldest first. The rule with the largest version that is not above that of
-// the model is used. Each family has a file of its own.
+// rules maps operators to their rules, the oldest first. The rule with the largest version that is
+// not above that of the model is used. Each family has a file of its own.
 var rules = func() map[string][]rule {
 	all := make(map[string][]rule)
 	for _, family := range []map[string][]rule{foldRules, elementwiseRules, activationRules, logicRules, moveRules, indexRules, matrixRules, reduceRules,
@@ -41,16 +40,6 @@ var rules = func() map[string][]rule {
 
 // always is the list of a rule that holds for every version.
 func always(f ruleFunc) []rule { return []rule{{since: 1, apply: f}} }
-
-// Operators returns the names of the operators that are imported, sorted. docs/onnx.md has their limits.
-func Operators() []string {
-	names := []string{"Identity"}
-	for op := range rules {
-		names = append(names, op)
-	}
-	slices.Sort(names)
-	return names
-}
 
 // rule returns the rule of a node, or an error that says that there is none.
 func (b *inference) rule(n *proto.Node) (*rule, error) {

@@ -18,7 +18,8 @@ var activationRules = map[string][]rule{
 	}),
 	"PRelu": always(func(c *call) []*value {
 		x := c.float(0)
-		return c.one(c.plus(c.of(kernels.ReLU, x), c.mul(c.weight(1), c.two(kernels.Minimum, x, c.scalar(x, 0)))))
+		below := c.two(kernels.Less, x, c.scalar(x, 0)) // the slope may be infinite
+		return c.one(c.Apply(kernels.Where, nil, below, c.mul(c.weight(1), x), x))
 	}),
 	"ThresholdedRelu": always(func(c *call) []*value {
 		x := c.float(0)

@@ -46,19 +46,17 @@ func (c *call) likelihood(x kernels.Value) kernels.Value {
 	loss := c.of(kernels.Neg, sumOf(c, c.Apply(kernels.Where, nil, hit, x, zero), one))
 	weight := kernels.None
 	if c.arg(2) != nil {
-		weight = sumOf(c, c.mul(hit, c.reshape(c.float(2), along)), one)
+		weight = sumOf(c, c.Apply(kernels.Where, nil, hit, c.reshape(c.float(2), along), zero), one)
+		loss = c.mul(loss, weight)
 	}
 	if a := c.n.Attribute("ignore_index"); a != nil {
 		ignored := float(c.Apply(kernels.Integer, equal, c.reshape(c.integers(1), target.shape), c.indices([]int{int(a.I)})))
-		kept := c.affine(ignored, -1, 1)
 		if weight == kernels.None {
-			weight = kept
-		} else {
-			weight = c.mul(weight, kept)
+			weight = c.scalar(x, 1)
 		}
-	}
-	if weight != kernels.None {
-		loss = c.mul(loss, weight)
+		// A choice, not a product: what is ignored may be infinite.
+		loss = c.Apply(kernels.Where, nil, ignored, zero, loss)
+		weight = c.Apply(kernels.Where, nil, ignored, zero, weight)
 	}
 	switch mode := c.attrText("reduction", "mean"); {
 	case mode == "none":

@@ -26,7 +26,7 @@ func pad11(c *call) []*value {
 	return c.pad(c.ints(1, "the widths"), which, fill)
 }
 
-// pad adds to the start and the end of axes; widths below 0 cut.
+// pad adds to the start and the end of axes; widths below 0 cut, before the others add.
 func (c *call) pad(widths, which []int, fill float64) []*value {
 	s := c.shape(0)
 	if which == nil {
@@ -92,10 +92,12 @@ func (c *call) padConstant(x kernels.Value, lo, hi []int, fill float64) kernels.
 
 // padFrom pads along an axis with elements of x.
 func (c *call) padFrom(x kernels.Value, mode string, axis, lo, hi int) kernels.Value {
-	d := c.Spec(x).Shape[axis]
+	x = c.slice(x, axis, max(0, -lo), c.Spec(x).Shape[axis]-max(0, -hi))
+	lo, hi = max(0, lo), max(0, hi)
 	if lo == 0 && hi == 0 {
 		return x
 	}
+	d := c.Spec(x).Shape[axis]
 	if d+lo+hi > c.b.limit {
 		refuse("%d elements along axis %d: see Options.FoldElements", d+lo+hi, axis)
 	}

@@ -17,8 +17,8 @@ var specialRules = map[string][]rule{
 	"Asinh": {{since: 9, apply: arsinh}},
 	"Acosh": {{since: 9, apply: func(c *call) []*value {
 		x := c.float(0)
-		root := c.of(kernels.Sqrt, c.mul(c.affine(x, 1, -1), c.affine(x, 1, 1)))
-		return c.one(c.of(kernels.Log, c.plus(x, root)))
+		root := c.mul(c.of(kernels.Sqrt, c.affine(x, 1, -1)), c.of(kernels.Sqrt, c.affine(x, 1, 1)))
+		return c.one(c.orLogTwice(x, c.of(kernels.Log, c.plus(x, root))))
 	}}},
 	"Atanh": {{since: 9, apply: func(c *call) []*value {
 		x := c.float(0)
@@ -61,10 +61,19 @@ func (c *call) arcsin(x kernels.Value) kernels.Value {
 // arsinh is log(|x| + √(x² + 1)) with the sign of x, as log1p(|x| + x²/(1 + √(x² + 1))).
 func arsinh(c *call) []*value {
 	x := c.float(0)
-	size, square := c.of(kernels.Abs, x), c.of(kernels.Square, x)
-	root := c.affine(c.of(kernels.Sqrt, c.affine(square, 1, 1)), 1, 1)
-	y := c.of(kernels.Log1p, c.plus(size, c.two(kernels.Div, square, root)))
-	return c.one(c.mul(c.of(kernels.Sign, x), y))
+	size := c.of(kernels.Abs, x)
+	// x²/(1+√(1+x²)) as |x|/(1/|x|+√(1+1/x²)): the square of a large x would be infinite.
+	part := c.two(kernels.Div, c.scalar(x, 1), size)
+	root := c.of(kernels.Sqrt, c.affine(c.of(kernels.Square, part), 1, 1))
+	y := c.of(kernels.Log1p, c.plus(size, c.two(kernels.Div, size, c.plus(part, root))))
+	return c.one(c.mul(c.of(kernels.Sign, x), c.orLogTwice(size, y)))
+}
+
+// orLogTwice is y, and log(2·x) where x is so large that both functions above are that. 2·x itself
+// may be infinite.
+func (c *call) orLogTwice(x, y kernels.Value) kernels.Value {
+	large := c.two(kernels.Greater, x, c.scalar(x, 1<<30))
+	return c.Apply(kernels.Where, nil, large, c.affine(c.of(kernels.Log, x), 1, math.Ln2), y)
 }
 
 func roundRule(c *call) []*value { return c.one(c.round(c.float(0))) }

@@ -243,6 +243,9 @@ func (c *call) outputShape(w *window, extra [2]int, out *[2]int) {
 			continue
 		}
 		total := (w.size[i]-1)*w.stride[i] + extra[i] + (w.kernel[i]-1)*w.dilation[i] + 1 - want[i]
+		if total < 0 && same {
+			refuse("auto_pad of windows of %d, %d apart: give pads", (w.kernel[i]-1)*w.dilation[i]+1, w.stride[i])
+		}
 		total = max(0, total)
 		w.lo[i], w.hi[i] = total/2, total-total/2
 		if mode == "SAME_LOWER" || !same {

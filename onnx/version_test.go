@@ -44,8 +44,8 @@ func predicted(t *testing.T, g graph, rows int, x []float32) []float32 {
 	return y
 }
 
-// Operators whose attributes became operands, or changed their meaning, compute in each version what the
-// version says: the same numbers as the newer one in other words.
+// Operators whose attributes became operands, or changed their meaning, compute in each version
+// what the version says: the same numbers as the newer one in other words.
 func TestVersionsOfOperators(t *testing.T) {
 	in := func(dims ...int64) []proto.ValueInfo {
 		return []proto.ValueInfo{input("x", append([]int64{0}, dims...)...)}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -306,7 +307,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 					runtime.ReadMemStats(&last)
 					best = min(best, last.Mallocs-first.Mallocs)
 				}
-				if best != 0 {
+				if best != 0 && !cputest.Race {
 					t.Errorf("%d rows, accumulate %d: %d heap objects in 10 steps, want 0", rows, opt.Accumulate, best)
 				}
 			}

@@ -16,7 +16,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Captures from another goroutine while Fit runs are consistent with one step each: every one of them goes on to the same end.
+// Captures from another goroutine while Fit runs are consistent with one step each: every one of
+// them goes on to the same end.
 func TestCapturesDuringFitGoOnToTheSameEnd(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		m := mix{net: "rivals", model: rivals, data: samples(t, 26, 4, 3)}
@@ -160,7 +161,8 @@ func TestCapturesThatCannotBeAreRefused(t *testing.T) {
 	})
 }
 
-// A call that waits for the end of a step ends with its context, and leaves the memory free for the next one.
+// A call that waits for the end of a step ends with its context, and leaves the memory free for the
+// next one.
 func TestAContextEndsTheWaitOfACapture(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 24, 4, 3)
@@ -185,8 +187,8 @@ func TestAContextEndsTheWaitOfACapture(t *testing.T) {
 	})
 }
 
-// With memory for captures, a trainer fits in exactly its plan, and in no byte less. Captures allocate nothing on the device, and as many
-// small objects for a large model as for a small one.
+// With memory for captures, a trainer fits in exactly its plan, and in no byte less. Captures
+// allocate nothing on the device, and as many small objects for a large model as for a small one.
 func TestCapturesTakeTheMemoryOfThePlan(t *testing.T) {
 	for _, d := range targets {
 		t.Run(d.name, func(t *testing.T) {

@@ -46,7 +46,8 @@ func TestAShortBatchWhoseConstantsCoincideFits(t *testing.T) {
 				h := net.Add(product(first, "first", width, inner), product(x, "field", width, inner), "start")
 				h = net.Softmax(product(h, "wide", inner, width), "middle", 1)
 				h = product(h, "narrow", width, inner)
-				// Both operands of each row are needed at once, so that no order computes this earlier.
+				// Both operands of each row are needed at once, so that no order computes this
+				// earlier.
 				row, square := net.Reshape(h, "row", rows, 1, inner), net.Reshape(last, "square", rows, inner, inner)
 				h = net.Reshape(net.MatMul(row, square, "end", layers.Transposed{}), "flat", rows, inner)
 				return net.Classifier(x, net.Dense(h, "out", 3, nil))

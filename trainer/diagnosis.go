@@ -38,7 +38,8 @@ func (p *epochPass) diagnose(s *slot) error {
 	}
 	// The sums of the window contain what the failed step added. Cleared, they hold this step's own
 	// gradients after the second run. The window ends with the pass, so that no step reads them again.
-	if err := t.memory.clear(ir.Gradients, t.streams.compute); err != nil {
+	// The weights of the window stay: the step divides by them.
+	if err := t.memory.clearBut(ir.Gradients, t.streams.compute, ir.Part.OfWeights); err != nil {
 		return p.stepError(step, err)
 	}
 	status := s.status[0]

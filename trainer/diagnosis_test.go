@@ -199,23 +199,48 @@ func functionNet(f func(*gorgonia.Node) (*gorgonia.Node, error)) trainer.ModelFu
 // rootNet is loss = mean √(w·x): finite at x = 0, where its gradient is not.
 var rootNet = functionNet(gorgonia.Sqrt)
 
+// weightedRows returns a model of functionNet whose rows have weights, the field "w".
+func weightedRows(f func(*gorgonia.Node) (*gorgonia.Node, error)) trainer.ModelFunc {
+	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		m, err := functionNet(f)(g, batch)
+		if err != nil {
+			return m, err
+		}
+		net := layers.New(g)
+		w := net.Input("w", batch)
+		m.Loss, m.Weight, m.Inputs = net.Reshape(m.Output, "rows", batch), w, append(m.Inputs, w)
+		return m, net.Err()
+	}
+}
+
 // A step whose loss is finite and whose gradient is not: the window's last step finds it, and the error is that of the step that made it.
 func TestAGradientOfAnEarlierStepIsNamedAsWithoutAWindow(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		model trainer.ModelFunc
-		bad   float32 // of sample 5
-		want  string
+		name     string
+		model    trainer.ModelFunc
+		weighted bool
+		bad      float32 // of sample 5
+		want     string
 	}{
-		{"operation", rootNet, 0, `step 2: div "droot/f" made +Inf at element 1: not finite`},
-		{"data", functionNet(gorgonia.Rectify), float32(math.Inf(-1)), `step 2: sample 5: field "x" has -Inf at element 0: not finite`},
+		{"operation", rootNet, false, 0, `step 2: div "droot/f" made +Inf at element 1: not finite`},
+		{"data", functionNet(gorgonia.Rectify), false, float32(math.Inf(-1)), `step 2: sample 5: field "x" has -Inf at element 0: not finite`},
+		{"operation, weighted", weightedRows(gorgonia.Sqrt), true, 0, `step 2: div "droot/f" made +Inf at element 1: not finite`},
+		{"data, weighted", weightedRows(gorgonia.Rectify), true, float32(math.Inf(-1)), `step 2: sample 5: field "x" has -Inf at element 0: not finite`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
 				x := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
-				good := columns(t, len(x), dataloader.Column("x", slices.Clone(x), 1))
+				w := []float32{1, 2, 1, 3, 1, 1, 0, 0, 1, 1, 0, 0} // of some last steps of windows: none
+				data := func(x []float32) dataloader.Dataset {
+					cols := []dataloader.Array{dataloader.Column("x", slices.Clone(x), 1)}
+					if c.weighted {
+						cols = append(cols, dataloader.Column("w", w))
+					}
+					return columns(t, len(x), cols...)
+				}
+				good := data(x)
 				x[5] = c.bad
-				ds := columns(t, len(x), dataloader.Column("x", x, 1))
+				ds := data(x)
 				for _, accumulate := range []int{1, 2, 3, 4, 6} {
 					for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
 						tr := made(t, c.model, trainer.Options{Device: dev, Batch: 2, Accumulate: accumulate, Guard: guard, Fields: ds.Fields(),

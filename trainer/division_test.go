@@ -60,8 +60,8 @@ func TestADivisionByZeroStopsTheStepAndNamesItsSample(t *testing.T) {
 	})
 }
 
-// Rows that fill a batch up divide by what the first row divides by: a predictor's callers see divisions
-// of their own rows only.
+// Rows that fill a batch up divide by what the first row divides by: a predictor's callers see
+// divisions of their own rows only.
 func TestADivisionByZeroIsTheErrorOfItsCallerOnly(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		field := func(name string) dataloader.Field { return dataloader.Column(name, []int32{}, 3).Field }

@@ -178,7 +178,8 @@ func (o *Options) checkGroups() error {
 	return errors.Join(bad.errs...)
 }
 
-// checkGroups returns an error for each pattern of a group that no parameter of the model matches.
+// checkGroups returns an error for each pattern of a group that no parameter of the model matches, and
+// for each whose rate is out of range.
 func (p *planned) checkGroups() error {
 	bad := &mistakes{class: ErrOption}
 	for i, g := range p.opt.Groups {
@@ -187,8 +188,34 @@ func (p *planned) checkGroups() error {
 				bad.addf("group %d: no parameter matches %q", i, pattern)
 			}
 		}
+		p.checkGroupRate(i, bad)
 	}
 	return errors.Join(bad.errs...)
+}
+
+// checkGroupRate adds an error for each objective in which the rate of a group, before any schedule, is
+// one that an optimizer's Validate refuses: parameters would stay as they are, or overflow.
+func (p *planned) checkGroupRate(group int, bad *mistakes) {
+	factor := p.opt.Groups[group].RateFactor
+	if factor == 0 || factor == 1 {
+		return
+	}
+	for k, rules := range p.rules {
+		var base, dst [optim.Controls]float64
+		o := rules[group].optimizer
+		if optim.WriteControls(o, nil, 1, base[:]) != nil || base[0] == 0 {
+			continue // it is an error of the optimizer, or there is no rate
+		}
+		if err := optim.WriteControls(o, groupRate{nil, factor}, 1, dst[:]); err == nil && dst[0] > 0 {
+			continue
+		}
+		of := ""
+		if p.several() {
+			of = fmt.Sprintf(" in objective %q", p.info.objectives[k].name)
+		}
+		bad.addf("group %d: rate factor %v times the rate %v%s is %v: must be 2^-63 to 2^63, because float32 takes "+
+			"products with others for 0 or infinite: to train nothing, set Frozen", group, factor, base[0], of, factor*base[0])
+	}
 }
 
 // groupStep is the controls vector of a group in a slot.

@@ -115,12 +115,36 @@ func TestGroupsAreChecked(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	// The rate is checked in every update.
+	// The rate is checked in every update: a schedule raises it later.
 	ds := samples(t, 8, 4, 3)
-	tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0x1p60},
-		Groups: []trainer.Group{{Match: []string{"out"}, RateFactor: 16}}})
+	tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0x1p58},
+		Schedule: raises{}, Groups: []trainer.Group{{Match: []string{"out"}, RateFactor: 16}}})
 	if _, err := tr.Fit(t.Context(), ds); !errors.Is(err, trainer.ErrOption) || !strings.Contains(fmt.Sprint(err), "group 0: ") {
 		t.Errorf("got %v, want ErrOption and the group", err)
+	}
+}
+
+// raises is a schedule of 4 times the rate.
+type raises struct{}
+
+func (raises) Rate(base float64, _ int64) float64 { return 4 * base }
+
+// A rate that float32 takes for 0 or for infinite is refused before training, for groups as for optimizers.
+func TestTheRateOfAGroupIsInRange(t *testing.T) {
+	for _, c := range []struct {
+		rate, factor float64
+		ok           bool
+	}{
+		{0x1p-60, 0x1p-3, true}, {0x1p-60, 0x1p-4, false}, {0x1p60, 8, true}, {0x1p60, 16, false},
+		{0.01, 1e-300, false}, {0.01, 1e300, false}, {0.01, 1e-10, true},
+	} {
+		_, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 4, Optimizer: optim.SGD{Rate: c.rate},
+			Groups: []trainer.Group{{Match: []string{"out"}, RateFactor: c.factor}}})
+		if c.ok && err != nil {
+			t.Errorf("rate %v, factor %v: %v", c.rate, c.factor, err)
+		} else if !c.ok && (!errors.Is(err, trainer.ErrOption) || !strings.Contains(fmt.Sprint(err), "group 0: rate factor")) {
+			t.Errorf("rate %v, factor %v: got %v, want ErrOption and the group", c.rate, c.factor, err)
+		}
 	}
 }
 

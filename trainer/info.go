@@ -41,8 +41,8 @@ type Info struct {
 type Position struct {
 	Epoch int `json:"epoch"` // number of the epoch, counted from 0
 	Step  int `json:"step"`  // batches of the epoch that are finished: the next one has this index
-	// Objective is the one whose step on the batch is next, if the batch has had steps of others; "":
-	// the batch is new.
+	// Objective is the one whose step on the batch is next, if the batch has had steps of others;
+	// "": the batch is new.
 	Objective string `json:"objective,omitempty"`
 }
 
@@ -148,8 +148,8 @@ func (i *Info) withinWindow(window int) bool {
 	return i.Epoch != nil && (i.Position.Step%window != 0 || i.Position.Objective != "") || len(i.Windows) > 0
 }
 
-// Position returns the place where the next Fit or Steps begins: at step 0 of the next epoch, except
-// after Restore. It may be called at any time; after Close it is the last one.
+// Position returns the place where the next Fit or Steps begins: at step 0 of the next epoch,
+// except after Restore. It may be called at any time; after Close it is the last one.
 func (t *Trainer) Position() Position {
 	if t == nil || t.plan == nil {
 		return Position{}

@@ -143,7 +143,15 @@ func (m *memory) report(s arena.Span, writes bool) {
 
 // clear sets the homes of a region to zero and waits for it. It enqueues the work on compute.
 func (m *memory) clear(r arena.Region, compute arena.Stream) error {
+	return m.clearBut(r, compute, func(ir.Part) bool { return false })
+}
+
+// clearBut is clear, but leaves the homes that keep selects as they are.
+func (m *memory) clearBut(r arena.Region, compute arena.Stream, keep func(ir.Part) bool) error {
 	for _, home := range m.plan.homes.Parts(r) {
+		if keep(home) {
+			continue
+		}
 		if err := compute.Fill(m.span(m.ref(home.Ref, 0)), 0); err != nil {
 			return fmt.Errorf("clear %q: %w", home.Name, err)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// The metrics of the steps of an epoch add up to those of Fit, with the same bits; their accuracy is
-// that of the step.
+// The metrics of the steps of an epoch add up to those of Fit, with the same bits; their accuracy
+// is that of the step.
 func TestStepsHaveTheMetricsOfTheirBatches(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 21, 4, 3) // the last batch is short

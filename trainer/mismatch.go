@@ -104,7 +104,8 @@ func (t *Trainer) compareObjectives(info *Info, bad *RestoreError) {
 	}
 }
 
-// check returns an error that wraps ErrData if the numbers cannot be those of a trainer with plan p.
+// check returns an error that wraps ErrData if the numbers cannot be those of a trainer with plan
+// p.
 func (i *Info) check(p *planned) error {
 	n, window := len(p.info.objectives), max(1, windowOf(i))
 	bad := &mistakes{class: ErrData}
@@ -238,9 +239,9 @@ func (r *restoration) compareTensors(tensors []NamedSpec, bad *RestoreError) {
 	r.compareExtra(tensors, known, found, anotherRule, bad, kept)
 }
 
-// compareExtra records tensors of the state that the trainer lacks. Constants are of the graph, which
-// may depend on the batch; kept of those of the trainer stay. Averages may be left out, and so
-// may gradients of a window and, for other optimizers, their states.
+// compareExtra records tensors of the state that the trainer lacks. Constants are of the graph,
+// which may depend on the batch; kept of those of the trainer stay. Averages may be left out, and
+// so may gradients of a window and, for other optimizers, their states.
 func (r *restoration) compareExtra(tensors []NamedSpec, known map[string]bool, found map[string]NamedSpec, anotherRule bool, bad *RestoreError, kept int) {
 	averages, constants := 0, 0
 	for _, x := range tensors {

@@ -282,7 +282,7 @@ func (p *planned) checkObjectives() error {
 	}
 	last := len(p.opt.Unfreeze)
 	for _, m := range p.info.params {
-		if len(p.info.objectives) > 1 && !p.frozen(m.name, last) && !p.trained(m.name, last) {
+		if !p.frozen(m.name, last) && !p.trained(m.name, last) {
 			model.addf("parameter %q is trained by no objective: list it in Params of one, or freeze it", m.name)
 		}
 	}

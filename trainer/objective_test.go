@@ -153,6 +153,9 @@ func TestObjectivesAreChecked(t *testing.T) {
 		`parameter "trunk/w" is trained by no objective`: {trainer.ErrModel, func(m *trainer.Model) {
 			m.Objectives[1].Params = []string{"second/*/*"}
 		}, trainer.Options{}},
+		`parameter "second/out/w" is trained by no objective`: {trainer.ErrModel, func(m *trainer.Model) {
+			m.Objectives = m.Objectives[:1]
+		}, trainer.Options{}},
 		`both Objectives and a Loss`:                {trainer.ErrModel, func(m *trainer.Model) { m.Loss = m.Objectives[0].Loss }, trainer.Options{}},
 		`Objectives are empty`:                      {trainer.ErrModel, func(m *trainer.Model) { m.Objectives = m.Objectives[:0] }, trainer.Options{}},
 		`objective 1 has no name`:                   {trainer.ErrModel, func(m *trainer.Model) { m.Objectives[1].Name = "" }, trainer.Options{}},

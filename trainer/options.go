@@ -159,8 +159,8 @@ type Options struct {
 	// all its steps, without the loss scale, before Clip; steps without an update have none.
 	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
-	// TrainMetrics makes Fit measure Model.Metrics, too. Default: only Evaluate does. It costs the
-	// time of the metrics in every step. Steps and Step do not report them.
+	// TrainMetrics makes Fit measure Model.Metrics, too, and each step report those of its batch as
+	// Step.Metrics. Default: only Evaluate does. It costs the time of the metrics in every step.
 	TrainMetrics bool
 	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine.
 	// Default: no call.

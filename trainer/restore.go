@@ -18,27 +18,27 @@ type StateSource interface {
 	Info() (Info, error)
 	// Tensors returns the names, types and shapes of the tensors, in any order.
 	Tensors() []NamedSpec
-	// Read copies the bytes of a tensor, row-major, in the byte order of this machine, to dst, which
-	// has its size.
+	// Read copies the bytes of a tensor, row-major, in the byte order of this machine, to dst,
+	// which has its size.
 	Read(name string, dst []byte) error
 }
 
 // RestoreOptions change what Restore does. The zero value continues exactly.
 type RestoreOptions struct {
-	// ParametersOnly restores parameters, constants, running statistics and averages. All else is as
-	// New leaves it: the state of optimizers is zero, and counts begin at 0. So another optimizer may
-	// go on with the parameters.
+	// ParametersOnly restores parameters, constants, running statistics and averages. All else is
+	// as New leaves it: the state of optimizers is zero, and counts begin at 0. So another
+	// optimizer may go on with the parameters.
 	ParametersOnly bool
 	// NextEpoch begins with the next epoch instead of the rest of an unfinished one.
 	NextEpoch bool
 	// Order, unless it is 0, draws another order of the samples, and other augmentation, from the
-	// restored step on, than all other values of Order. In the unfinished epoch some samples may then
-	// be trained twice and others not at all. It is part of the state from then on. Default: the
-	// order of the state.
+	// restored step on, than all other values of Order. In the unfinished epoch some samples may
+	// then be trained twice and others not at all. It is part of the state from then on. Default:
+	// the order of the state.
 	Order uint64
-	// RateFactor multiplies all learning rates, after the schedule, from the restored step on. It is
-	// part of the state from then on, and multiplies the factors of earlier restores. Above 0, at
-	// most 1; 0 means 1.
+	// RateFactor multiplies all learning rates, after the schedule, from the restored step on. It
+	// is part of the state from then on, and multiplies the factors of earlier restores. Above 0,
+	// at most 1; 0 means 1.
 	RateFactor float64
 }
 

@@ -14,7 +14,8 @@ import (
 // restoredEpochs are the epochs of a run that is restored in the second one.
 const restoredEpochs = 3
 
-// finale is what is compared of a run: its last state, and the results of its last epochs, the latest first.
+// finale is what is compared of a run: its last state, and the results of its last epochs, the
+// latest first.
 type finale struct {
 	state   *saved
 	results []string
@@ -32,7 +33,8 @@ func (m mix) endOf(t *testing.T, tr *trainer.Trainer, end int) (e finale) {
 	return e
 }
 
-// differs returns what differs between two endings: tensors, numbers, or results of epochs that both have.
+// differs returns what differs between two endings: tensors, numbers, or results of epochs that
+// both have.
 func (e finale) differs(t *testing.T, o finale) (all []string) {
 	t.Helper()
 	all = differing(stringsOf(e.state.tensors), stringsOf(o.state.tensors))
@@ -61,8 +63,9 @@ func infoOf(t *testing.T, s *saved) trainer.Info {
 	return info
 }
 
-// A run that is captured at a step that is drawn, and restored into a new trainer, ends with the same state as one that was not interrupted, and its
-// epochs have the same results: whatever the net and the options, and whatever is offloaded and recomputed after the restore.
+// A run that is captured at a step that is drawn, and restored into a new trainer, ends with the
+// same state as one that was not interrupted, and its epochs have the same results: whatever the
+// net and the options, and whatever is offloaded and recomputed after the restore.
 func TestRandomMixesGoOnAfterARestore(t *testing.T) {
 	parallel(t)
 	names, _, _ := mixNets()

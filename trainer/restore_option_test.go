@@ -137,7 +137,8 @@ func TestAnotherOrderAndALowerRateArePartOfTheState(t *testing.T) {
 		if a, b := all[plain][0], all[reordered][0]; a.Loss == b.Loss {
 			t.Error("another order has the same samples")
 		}
-		// The same rates from the optimizer learn the same, in groups too: powers of two change no bit.
+		// The same rates from the optimizer learn the same, in groups too: powers of two change no
+		// bit.
 		other := m.opt
 		other.Optimizer = optim.SGD{Rate: 0.125}
 		direct := made(t, small, other)

@@ -102,7 +102,8 @@ func (o *Options) computeType() string {
 // kindOf names an optimizer and its operation: states of other kinds mean something else.
 func kindOf(o optim.Optimizer) string { return fmt.Sprintf("%T, which updates by %s", o, o.Op().Name) }
 
-// valuesOf returns the exported fields of an option as text; nothing of a type that JSON cannot hold.
+// valuesOf returns the exported fields of an option as text; nothing of a type that JSON cannot
+// hold.
 func valuesOf(v any) (s string) {
 	defer func() {
 		if recover() != nil { // of a method of the type

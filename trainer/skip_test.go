@@ -28,7 +28,8 @@ func poisonedAt(t testing.TB, n int, at ...int) *dataloader.Slices {
 	return columns(t, n, dataloader.Column("x", x, 4), dataloader.Column("y", y))
 }
 
-// Training skips steps that are not finite: parameters, statistics, state and averages are those of a run without these batches, but for the number of the step.
+// Training skips steps that are not finite: parameters, statistics, state and averages are those of
+// a run without these batches, but for the number of the step.
 func TestAStepThatIsNotFiniteIsSkipped(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := poisonedAt(t, 40, 9, 25) // batches 2 and 6
@@ -98,7 +99,8 @@ func without(t testing.TB, ds *dataloader.Slices, batches ...int) *dataloader.Sl
 	return columns(t, len(y), dataloader.Column("x", x, 4), dataloader.Column("y", y))
 }
 
-// A window with a step that is not finite has no update, wherever the step is; the next window does.
+// A window with a step that is not finite has no update, wherever the step is; the next window
+// does.
 func TestAWindowWithAStepThatIsNotFiniteIsSkipped(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for bad := range 3 {
@@ -164,7 +166,8 @@ func TestAWindowWhoseLossIsNotFiniteIsSkipped(t *testing.T) {
 	})
 }
 
-// More steps in a row than are allowed are an error that says so, and the count begins anew after a good step.
+// More steps in a row than are allowed are an error that says so, and the count begins anew after a
+// good step.
 func TestTooManySkippedStepsInARowAreAnError(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		opt := trainer.Options{Device: dev, Batch: 4, Sequential: true, SkipNonFinite: 2, Fields: poisonedAt(t, 4).Fields()}
@@ -257,7 +260,8 @@ func TestBadOptionsOfSkippingAreRefused(t *testing.T) {
 	}
 }
 
-// Products in float16 overflow in some steps: those that scaling skips are not counted as steps that are not finite.
+// Products in float16 overflow in some steps: those that scaling skips are not counted as steps
+// that are not finite.
 func TestOverflowsOfScaledGradientsAreNotCountedAsNonFinite(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := poisonedAt(t, 40)

@@ -151,9 +151,9 @@ type State struct {
 }
 
 // Capture copies the complete state as of one finished step: parameters, constants, running
-// statistics, optimizer state, averages, the gradients of an unfinished window of Options.Accumulate,
-// and the numbers of Info. Restore goes on from it, bit for bit. It needs Options.Checkpoint, which
-// plans memory for the copy; nothing is allocated on the device.
+// statistics, optimizer state, averages, the gradients of an unfinished window of
+// Options.Accumulate, and the numbers of Info. Restore goes on from it, bit for bit. It needs
+// Options.Checkpoint, which plans memory for the copy; nothing is allocated on the device.
 //
 // Capture may be called between passes, in the body of Steps, and from another goroutine at any
 // time. While Fit, Steps or Evaluate runs, it waits for the end of the step that runs, and the next
@@ -237,9 +237,9 @@ func (s *State) Tensors() []NamedSpec {
 	return all
 }
 
-// Bytes returns the bytes of tensor i, row-major, in the byte order of this machine. It is a view of
-// the trainer's memory: the caller must not write to it, and must not use it after Release. After
-// Release it returns nil.
+// Bytes returns the bytes of tensor i, row-major, in the byte order of this machine. It is a view
+// of the trainer's memory: the caller must not write to it, and must not use it after Release.
+// After Release it returns nil.
 func (s *State) Bytes(i int) []byte {
 	if s.released.Load() {
 		return nil

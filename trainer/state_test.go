@@ -56,8 +56,8 @@ func restore(t testing.TB, tr *trainer.Trainer, s trainer.StateSource) trainer.R
 	return r
 }
 
-// stepsOf trains n steps of passes over ds, by loops that go on where they begin, and returns them. cut, unless it is nil, is called in the body
-// after the last one.
+// stepsOf trains n steps of passes over ds, by loops that go on where they begin, and returns them.
+// cut, unless it is nil, is called in the body after the last one.
 func stepsOf(t testing.TB, tr *trainer.Trainer, ds dataloader.Dataset, n int, cut func()) (all []trainer.Step) {
 	t.Helper()
 	for {

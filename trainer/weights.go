@@ -9,8 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
-// Weights gives access to the parameters and running statistics of a trainer or predictor, in pieces
-// of any size, during one call of ReadWeights or WriteWeights. It is for one goroutine.
+// Weights gives access to the parameters and running statistics of a trainer or predictor, in
+// pieces of any size, during one call of ReadWeights or WriteWeights. It is for one goroutine.
 type Weights struct {
 	memory *memory
 	parts  map[string]ir.Part
@@ -27,8 +27,8 @@ func (w Weights) ReadAt(name string, dst []byte, offset int64) error {
 	return w.memory.read(piece(part.Ref, offset, len(dst)), name, dst)
 }
 
-// WriteAt sets len(src) bytes of a weight from src, from an offset in bytes. In a call of ReadWeights
-// it returns an ErrOption.
+// WriteAt sets len(src) bytes of a weight from src, from an offset in bytes. In a call of
+// ReadWeights it returns an ErrOption.
 func (w Weights) WriteAt(name string, src []byte, offset int64) error {
 	part, err := w.find(name, len(src), offset)
 	if err != nil {
@@ -84,8 +84,8 @@ func (p *planned) weightParts() (all []ir.Part) {
 }
 
 // Weights returns the names, types and shapes of the parameters, in the order in which the model
-// first uses them, and then of the running statistics, but no constants of the graph. It may be called
-// at any time; after Close it returns nil.
+// first uses them, and then of the running statistics, but no constants of the graph. It may be
+// called at any time; after Close it returns nil.
 func (t *Trainer) Weights() []NamedSpec {
 	if t.use().isClosed() {
 		return nil
@@ -104,11 +104,11 @@ func specsOf(parts []ir.Part) (all []NamedSpec) {
 	return all
 }
 
-// ReadWeights calls read, in which all weights are those after the same step. It may be called at any
-// time and from any goroutine. While Fit or Evaluate runs it waits until the step that runs has ended,
-// and the next one waits for read; in Options.Progress and in the body of Steps it reads at once.
-// Nothing else uses the trainer meanwhile: read must not. Cancelling ctx ends the wait. ReadWeights
-// allocates no device memory, and returns the error of read.
+// ReadWeights calls read, in which all weights are those after the same step. It may be called at
+// any time and from any goroutine. While Fit or Evaluate runs it waits until the step that runs has
+// ended, and the next one waits for read; in Options.Progress and in the body of Steps it reads at
+// once. Nothing else uses the trainer meanwhile: read must not. Cancelling ctx ends the wait.
+// ReadWeights allocates no device memory, and returns the error of read.
 func (t *Trainer) ReadWeights(ctx context.Context, read func(w Weights) error) error {
 	return t.readWeights(ctx, false, read)
 }
@@ -152,11 +152,12 @@ func withWeights(w Weights, f func(w Weights) error) error {
 }
 
 // WriteWeights calls write, which may read and set weights. While Fit or Evaluate runs it returns
-// ErrBusy; in the body of Steps the new weights take effect in the next step. It waits for other calls,
-// and these wait for it: no step and no prediction sees a part of the new weights only. write must not
-// use the trainer. The state of the optimizer stays as it is; averages of Options.Average go on from the
-// new weights. WriteWeights allocates no device memory, and returns the error of write, after which the
-// weights are as write left them. It may be called from any goroutine.
+// ErrBusy; in the body of Steps the new weights take effect in the next step. It waits for other
+// calls, and these wait for it: no step and no prediction sees a part of the new weights only.
+// write must not use the trainer. The state of the optimizer stays as it is; averages of
+// Options.Average go on from the new weights. WriteWeights allocates no device memory, and returns
+// the error of write, after which the weights are as write left them. It may be called from any
+// goroutine.
 func (t *Trainer) WriteWeights(ctx context.Context, write func(w Weights) error) error {
 	if ctx == nil || write == nil {
 		return fmt.Errorf("write weights: it needs a context and a function: %w", ErrOption)
@@ -198,14 +199,14 @@ func (m *memory) anySpan(ref arena.Ref) arena.Span {
 	return m.span(m.ref(ref, 0))
 }
 
-// ReadWeights calls read, in which no weight changes. Predictions wait for it, so that read must not
-// predict. It may be called at any time and from any goroutine, and returns the error of read.
+// ReadWeights calls read, in which no weight changes. Predictions wait for it, so that read must
+// not predict. It may be called at any time and from any goroutine, and returns the error of read.
 func (p *Predictor) ReadWeights(ctx context.Context, read func(w Weights) error) error {
 	return p.useWeights(ctx, false, read)
 }
 
-// WriteWeights is ReadWeights for a function that also sets weights. Views share them. After an error
-// of write the weights are as write left them.
+// WriteWeights is ReadWeights for a function that also sets weights. Views share them. After an
+// error of write the weights are as write left them.
 func (p *Predictor) WriteWeights(ctx context.Context, write func(w Weights) error) error {
 	return p.useWeights(ctx, true, write)
 }

@@ -4,27 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/weights/safetensors"
 )
 
-// Clone sets the weights of a trainer or predictor from those of another one, which may be on another
-// device and have other types of floats. The weights of from are all as they are after the same step;
-// as ReadWeights, Clone may be called while from trains. Options and errors are those of Load.
+// Clone sets the weights of a trainer or predictor from those of another one, which may be on
+// another device and have other types of floats. The weights of from are all as they are after the
+// same step; as ReadWeights, Clone may be called while from trains. Options and errors are those of
+// Load.
 //
-// The copy is made on the host, so that no call has both. trainer.Predictor.Load does the same on the
-// device, for a predictor of the same model.
-func Clone(ctx context.Context, to Target, from Source, opt LoadOptions) (_ Report, err error) {
+// The copy is made on the host, so that no call has both. trainer.Predictor.Load does the same on
+// the device, for a predictor of the same model.
+func Clone(ctx context.Context, to Target, from Source, opt LoadOptions) (Report, error) {
+	r, err := clone(ctx, to, from, opt)
+	if err != nil {
+		return r, &cloneError{err}
+	}
+	return r, nil
+}
+
+// cloneError is an error of Clone. Those of load, and a *trainer.WeightsError, begin with another
+// name.
+type cloneError struct{ error }
+
+func (e *cloneError) Error() string {
+	return "clone weights: " + strings.TrimPrefix(e.error.Error(), "load weights: ")
+}
+
+func (e *cloneError) Unwrap() error { return e.error }
+
+// clone is Clone, with errors that do not say so.
+func clone(ctx context.Context, to Target, from Source, opt LoadOptions) (_ Report, err error) {
 	if err := checkTarget(ctx, to); err != nil {
-		return Report{}, fmt.Errorf("clone weights: %w", err)
+		return Report{}, err
 	}
 	if from == nil {
-		return Report{}, fmt.Errorf("clone weights: no source: %w", trainer.ErrOption)
+		return Report{}, fmt.Errorf("no source: %w", trainer.ErrOption)
 	}
 	weights, err := weightsOf(from)
 	if err != nil {
-		return Report{}, fmt.Errorf("clone weights: source: %w", err)
+		return Report{}, fmt.Errorf("source: %w", err)
 	}
 	limit := opt.memory
 	if limit == 0 {
@@ -32,7 +53,7 @@ func Clone(ctx context.Context, to Target, from Source, opt LoadOptions) (_ Repo
 	}
 	c, err := newCopy(ctx, from, weights, limit)
 	if err != nil {
-		return Report{}, fmt.Errorf("clone weights: %w", err)
+		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, c.data.close()) }()
 	return load(ctx, c, "", to, &opt)

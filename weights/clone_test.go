@@ -103,7 +103,8 @@ func TestPredictorsLoadAndClone(t *testing.T) {
 	})
 }
 
-// Two trainers clone each other's weights at the same time: nothing waits for ever, and each has the weights of one of them in the end.
+// Two trainers clone each other's weights at the same time: nothing waits for ever, and each has
+// the weights of one of them in the end.
 func TestClonesInBothDirectionsEnd(t *testing.T) {
 	dev := devices["cpu"](t)
 	a, b := made(t, net(8), trainer.Options{Device: dev, Seed: 1}), made(t, net(8), trainer.Options{Device: dev, Seed: 2})

@@ -35,9 +35,9 @@ func convertible(to, from safetensors.DType) bool {
 	return kindOf(to) == kindOf(from) && kindOf(to) != other
 }
 
-// convert sets dst to the elements of src; both have the same number of them and are aligned. Floats
-// are rounded to nearest, ties to even. It returns the index of the first integer that dst's type
-// cannot hold, or -1. dst and src may be the same memory if the types are.
+// convert sets dst to the elements of src; both have the same number of them and are aligned.
+// Floats are rounded to nearest, ties to even. It returns the index of the first integer that dst's
+// type cannot hold, or -1. dst and src may be the same memory if the types are.
 func convert(dst []byte, to safetensors.DType, src []byte, from safetensors.DType) int {
 	if to == from {
 		copy(dst, src)
@@ -60,8 +60,8 @@ func convert(dst []byte, to safetensors.DType, src []byte, from safetensors.DTyp
 	return -1
 }
 
-// oddFloat32 rounds v to a float32 so that a second rounding, to 16 bits, gives what one rounding of v
-// would: to odd, that is, if v lies between two float32s, to the one whose last bit is 1.
+// oddFloat32 rounds v to a float32 so that a second rounding, to 16 bits, gives what one rounding
+// of v would: to odd, that is, if v lies between two float32s, to the one whose last bit is 1.
 func oddFloat32(v float64) float32 {
 	f := float32(v)
 	if float64(f) == v || math.IsNaN(v) || math.IsInf(float64(f), 0) {

@@ -26,7 +26,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// Every 16-bit float becomes a float32 and comes back, and so do the neighbours of each midpoint between two, also from float64.
+// Every 16-bit float becomes a float32 and comes back, and so do the neighbours of each midpoint
+// between two, also from float64.
 func TestSixteenBitFloatsAreRoundedToNearestEven(t *testing.T) {
 	for name, c := range map[string]struct {
 		to      func(float32) uint16

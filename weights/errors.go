@@ -16,8 +16,8 @@ type BadValue struct {
 	Count int64  // bad elements of the tensor; of integers only the first is looked for
 }
 
-// ValueError lists the tensors with values that are refused: NaN, infinity, and integers outside the
-// range of the weight's type. Nothing was written or changed. It wraps trainer.ErrNonFinite, or
+// ValueError lists the tensors with values that are refused: NaN, infinity, and integers outside
+// the range of the weight's type. Nothing was written or changed. It wraps trainer.ErrNonFinite, or
 // trainer.ErrData if all of them are integers.
 type ValueError struct {
 	Source  string // a file, or "" for the weights of a trainer or predictor
@@ -57,6 +57,6 @@ func (e *ValueError) Unwrap() error {
 	return trainer.ErrNonFinite
 }
 
-// ErrPartial: Load or Clone failed after the first weight was set, and could not set the former values
-// again. The weights are in part the former ones and in part the new.
+// ErrPartial: Load or Clone failed after the first weight was set, and could not set the former
+// values again. The weights are in part the former ones and in part the new.
 var ErrPartial = errors.New("the weights are in part the former ones and in part the new")

@@ -5,7 +5,8 @@ import "math"
 // fromBFloat16 returns the value of a bfloat16.
 func fromBFloat16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 
-// toBFloat16 returns the bits of the bfloat16 nearest to v, ties to even. A NaN becomes a quiet NaN.
+// toBFloat16 returns the bits of the bfloat16 nearest to v, ties to even. A NaN becomes a quiet
+// NaN.
 func toBFloat16(v float32) uint16 {
 	b := math.Float32bits(v)
 	if v != v {

@@ -17,8 +17,8 @@ type LoadOptions struct {
 	// Rules say how the source names and shapes its tensors, such as Torch() for files of PyTorch.
 	// Default: as the model does.
 	Rules Rules
-	// Only are patterns of the weights to set: a name, a layer or scope, or a pattern of path.Match, as
-	// in trainer.Options.Frozen. Default: all.
+	// Only are patterns of the weights to set: a name, a layer or scope, or a pattern of
+	// path.Match, as in trainer.Options.Frozen. Default: all.
 	Only []string
 	// Except are patterns of weights that keep their values, such as a new head's. Default: none.
 	Except []string

@@ -211,7 +211,8 @@ func sorted(all []weights.BadValue) []weights.BadValue {
 	return all
 }
 
-// Each read of the source fails in turn, before and after the first weight is set, with the former values in memory and in a file.
+// Each read of the source fails in turn, before and after the first weight is set, with the former
+// values in memory and in a file.
 func TestTheWeightsAreAsBeforeAfterAnyFault(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, keep := range []int64{1, 1 << 20} {
@@ -275,7 +276,8 @@ func TestWithoutATemporaryFileNothingChanges(t *testing.T) {
 	}
 }
 
-// A damaged file of every kind is refused, and nothing changes: cut at every offset, one bit of every byte flipped.
+// A damaged file of every kind is refused, and nothing changes: cut at every offset, one bit of
+// every byte flipped.
 func TestDamagedFilesAreRefused(t *testing.T) {
 	dev := devices["cpu"](t)
 	tr := made(t, net(2), trainer.Options{Device: dev})

@@ -14,8 +14,9 @@ import (
 type assignment struct {
 	target  trainer.NamedSpec
 	sources []safetensors.Tensor
-	// transform sets dst, the elements of the target, from those of the sources, which have its type by
-	// then. nil: the one source has the elements as they are, and need not be in memory at once.
+	// transform sets dst, the elements of the target, from those of the sources, which have its
+	// type by then. nil: the one source has the elements as they are, and need not be in memory at
+	// once.
 	transform func(dst []byte, src [][]byte) error
 }
 
@@ -44,8 +45,8 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// matches reports whether a pattern selects a weight: it is its name, that of its layer or scope, with
-// or without a final "/", or a pattern of path.Match, as in trainer.Options.Frozen.
+// matches reports whether a pattern selects a weight: it is its name, that of its layer or scope,
+// with or without a final "/", or a pattern of path.Match, as in trainer.Options.Frozen.
 func matches(pattern, name string) bool {
 	scope := strings.TrimSuffix(pattern, "/")
 	if name == pattern || scope != "" && strings.HasPrefix(name, scope+"/") {

@@ -24,7 +24,8 @@ import (
 	"github.com/evenkeel/evenkeel/weights/safetensors"
 )
 
-// Every call of the file system fails in turn, with one file and with shards: the former weights load.
+// Every call of the file system fails in turn, with one file and with shards: the former weights
+// load.
 func TestTheFormerFileLoadsAfterAnyFaultOfASave(t *testing.T) {
 	dev := devices["cpu"](t)
 	a, b := made(t, net(8), trainer.Options{Device: dev, Seed: 1}), made(t, net(8), trainer.Options{Device: dev, Seed: 2})

@@ -13,8 +13,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// A residual network that PyTorch has exported for training learns the shapes with a new head, in the bytes that the
-// plan announces. The trunk alone, as it comes from the file, is no better than a guess.
+// A residual network that PyTorch has exported for training learns the shapes with a new head, in
+// the bytes that the plan announces. The trunk alone, as it comes from the file, is no better than
+// a guess.
 func TestAResNetOfPyTorchIsFineTuned(t *testing.T) {
 	m, err := onnx.Open("../../onnx/testdata/resnet8.training.onnx", onnx.Options{})
 	if err != nil {

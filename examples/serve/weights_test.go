@@ -15,7 +15,8 @@ import (
 	"github.com/evenkeel/evenkeel/weights/safetensors"
 )
 
-// The first server trains and writes the file, the second one loads it and answers with the same bits.
+// The first server trains and writes the file, the second one loads it and answers with the same
+// bits.
 func TestWeightsAreWrittenOnceAndThenServed(t *testing.T) {
 	train, test, err := run.Digits("", 1, 28, 28)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package atomicfile replaces files in one step: after a crash at any instant, a path holds the whole
-// former file or the whole new one.
+// Package atomicfile replaces files in one step: after a crash at any instant, a path holds the
+// whole former file or the whole new one.
 //
 //	create .model.safetensors.tmp-x → write → fsync → close → rename to model.safetensors → fsync folder
 //
@@ -57,8 +57,8 @@ type File struct {
 	err    error // of the first failed write
 }
 
-// Create begins the replacement of the file at path, which need not exist: it makes a temporary file
-// in the same folder. If path is a link, what it leads to is replaced. Only regular files are
+// Create begins the replacement of the file at path, which need not exist: it makes a temporary
+// file in the same folder. If path is a link, what it leads to is replaced. Only regular files are
 // replaced, and they keep their permissions. A nil fs is the operating system's.
 func Create(files FS, path string) (*File, error) {
 	if files == nil {
@@ -137,8 +137,8 @@ func (f *File) note(n, want int, err error) error {
 }
 
 // Commit makes the new file durable and gives it the path. After an error before the rename, the
-// former file is there and the temporary one is removed. If only the last step fails, the new file is
-// there, and after a loss of power the former one may be.
+// former file is there and the temporary one is removed. If only the last step fails, the new file
+// is there, and after a loss of power the former one may be.
 func (f *File) Commit() error {
 	if f.temp == "" {
 		return fs.ErrClosed

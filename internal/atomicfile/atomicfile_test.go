@@ -78,7 +78,8 @@ func TestEveryStepIsThereInItsOrder(t *testing.T) {
 	}
 }
 
-// Whatever call fails, and however, the path holds the whole former file, or, if only the folder could not be synced, the whole new one; no other file is left.
+// Whatever call fails, and however, the path holds the whole former file, or, if only the folder
+// could not be synced, the whole new one; no other file is left.
 func TestTheFormerFileSurvivesTheFaultOfEveryCall(t *testing.T) {
 	for _, cause := range []error{syscall.ENOSPC, syscall.EIO, syscall.EROFS, io.ErrShortWrite} {
 		for n, op := range steps {

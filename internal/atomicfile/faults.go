@@ -10,8 +10,8 @@ import (
 type Faults struct {
 	FS FS // nil: OS
 
-	// Fail is asked before each call: n counts from 0, op is its name, such as "write" or "rename". An
-	// error that it returns is that of the call.
+	// Fail is asked before each call: n counts from 0, op is its name, such as "write" or "rename".
+	// An error that it returns is that of the call.
 	Fail func(n int, op, path string) error
 	// NoSync leaves out the syncs that do not fail, which take long on a real disk.
 	NoSync bool

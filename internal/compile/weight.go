@@ -21,7 +21,7 @@ import (
 // 0 the update must be skipped: 1 / W is infinite, which the guard finds.
 
 // weightOwner is the owner of instructions and homes of weights.
-const weightOwner = "weights"
+const weightOwner = ir.WeightOwner
 
 // weigh appends the sums of a step: Σ w·loss and Σ w. name is that of the node of weights.
 func (c *compiler) weigh(name string, losses, weights kernels.Value) (loss, weight kernels.Value) {
@@ -75,7 +75,7 @@ func (c *compiler) weightSeed(loss kernels.Value) (kernels.Value, error) {
 
 // weightUnit returns the unit of weights of the window, which its first step writes.
 func (c *compiler) weightUnit() (kernels.Value, error) {
-	name := ofObjective("unit of weights", c.cfg.Objective)
+	name := ofObjective(ir.WeightUnit, c.cfg.Objective)
 	if c.cfg.Update.Window.adds() {
 		return c.Home(ir.Gradients, weightOwner, name, c.Spec(c.weight))
 	}
@@ -96,7 +96,7 @@ func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 	u := &c.cfg.Update
 	if u.Window != Alone {
 		c.Label, c.Owner = "weights of the window", weightOwner
-		sum, err := c.keepGradient(ofObjective("sum of weights", c.cfg.Objective), c.Apply(kernels.Mul, nil, c.weight, c.perWeight), u.Window.adds())
+		sum, err := c.keepGradient(ofObjective(ir.WeightSum, c.cfg.Objective), c.Apply(kernels.Mul, nil, c.weight, c.perWeight), u.Window.adds())
 		if err != nil {
 			return kernels.None, err
 		}

@@ -8,11 +8,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Wrong is a graph that a tape machine computes or differentiates wrongly, or not at all, although the
-// graph itself is right.
+// Wrong is a graph that a tape machine computes or differentiates wrongly, or not at all, although
+// the graph itself is right.
 type Wrong struct {
 	Name string
-	// Build returns a loss of float64, and the same loss in plain Go, of the elements of all inputs.
+	// Build returns a loss of float64, and the same loss in plain Go, of the elements of all
+	// inputs.
 	Build func(d *Draft) (loss *gorgonia.Node, want func(x []float64) float64)
 }
 
@@ -140,8 +141,8 @@ var Wrongs = []Wrong{
 	}},
 }
 
-// alongThird returns a loss of the reduction f of an input [4, 2, 3, 2] along its axis of 3, and the same
-// loss by g of three elements.
+// alongThird returns a loss of the reduction f of an input [4, 2, 3, 2] along its axis of 3, and
+// the same loss by g of three elements.
 func alongThird(d *Draft, f func(a *gorgonia.Node, along ...int) (*gorgonia.Node, error),
 	g func(a, b, c float64) float64) (*gorgonia.Node, func(x []float64) float64) {
 	y := d.Must(gorgonia.Tanh(d.Must(f(d.In(4, 2, 3, 2), 2))))
@@ -154,8 +155,8 @@ func alongThird(d *Draft, f func(a *gorgonia.Node, along ...int) (*gorgonia.Node
 	}
 }
 
-// sparsemax returns a loss of the sparsemax of an input along an axis, -1 for the last, and the same
-// loss by bisection for the threshold of each lane.
+// sparsemax returns a loss of the sparsemax of an input along an axis, -1 for the last, and the
+// same loss by bisection for the threshold of each lane.
 func sparsemax(d *Draft, axis int, dims ...int) (*gorgonia.Node, func(x []float64) float64) {
 	var along []int
 	if axis >= 0 {

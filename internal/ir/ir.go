@@ -64,6 +64,20 @@ func WeightRoots(name string) string { return weightRoots + name }
 // ok is false for other labels.
 func WeightOf(label string) (name string, ok bool) { return strings.CutPrefix(label, weightRoots) }
 
+// WeightOwner owns the homes in region Gradients of what a window of weighted steps adds up besides
+// gradients. Their names begin with WeightUnit, the weights of the window's first step, and WeightSum,
+// those of all its steps.
+const (
+	WeightOwner = "weights"
+	WeightUnit  = "unit of weights"
+	WeightSum   = "sum of weights"
+)
+
+// OfWeights reports whether p is the home of weights of a window, and not that of a gradient.
+func (p Part) OfWeights() bool {
+	return p.Owner == WeightOwner && (strings.HasPrefix(p.Name, WeightUnit) || strings.HasPrefix(p.Name, WeightSum))
+}
+
 // FallbackMark is the mark of instructions that run Gorgonia's own code.
 const FallbackMark = "fallback, allocates"
 

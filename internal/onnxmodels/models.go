@@ -132,6 +132,9 @@ func gan(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	real, made := d.Dense(x, "out", 1, nil), d.Dense(digits, "out", 1, nil)
 	loss := n.Mean(n.Sub(made, real, "margin"), "loss", layers.Reduce{})
 	m := layers.Model{Inputs: n.Inputs(), Output: digits, Outputs: gorgonia.Nodes{made}, Params: n.Params()}
-	m.Objectives = []layers.Objective{{Name: "discriminator", Params: []string{"discriminator/"}, Loss: loss}}
+	m.Objectives = []layers.Objective{
+		{Name: "discriminator", Params: []string{"discriminator/"}, Loss: loss},
+		{Name: "generator", Params: []string{"generator/"}, Loss: n.Mean(n.Sub(real, made, "distance"), "generated", layers.Reduce{})},
+	}
 	return m, n.Err()
 }

@@ -16,6 +16,7 @@ func TestConvolutionsFlushDenormalsAndRestoreTheProcessor(t *testing.T) {
 		for name, g := range map[string]geometry{
 			"depthwise": {2, 32, 32, 9, 3, 1, 1, 1, 32},
 			"winograd":  {2, 32, 32, 12, 3, 1, 1, 1, 1},
+			"few tiles": {1, 32, 64, 14, 3, 1, 1, 1, 1},
 			"panels":    {2, 3, 5, 9, 3, 2, 1, 1, 1},
 		} {
 			for _, op := range convOps {

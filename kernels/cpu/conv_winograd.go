@@ -62,6 +62,8 @@ type winograd struct {
 	norm                         convNorm
 	panels, sharedPanels, blocks int
 	workers                      []winoWorker
+	mayTurn                      bool        // products may be turned around
+	turned                       *winoTurned // nil: they are not
 }
 
 // A winoWorker holds what one worker writes to, apart from the result.
@@ -72,6 +74,7 @@ type winoWorker struct {
 	input    conv.WinogradInput
 	weight   conv.WinogradWeight
 	output   conv.WinogradOutput
+	turned   conv.WinogradTurned
 	end      conv.Epilogue
 	w        []byte // converted weights of a row
 	packed   []byte // weights by tap, of a vector of channels
@@ -116,7 +119,7 @@ func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 	if v.rounded {
 		extra = v.winoStage() + winoRow(channels)
 	}
-	return int64(weights) + workers*int64(pixels+panels+m+extra)
+	return max(int64(weights)+workers*int64(pixels+panels+m+extra), v.turnedWork(workers, rows, channels))
 }
 
 // winoStage returns the bytes of a stage for tiles of the channels that are packed at once.
@@ -148,6 +151,7 @@ func (v *convolution) winoForward(b *binding) *winograd {
 		kernels: v.kernels, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
 		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, roundPacked: v.packedRounding(0).Across,
 		convertW: v.packingsFloat32[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		mayTurn: v.groups == 1 && !v.rounded,
 	}
 	for i := range winoTaps {
 		x.taps = append(x.taps, int64(i))
@@ -187,6 +191,11 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 	for i := range x.taps {
 		x.taps[i] *= int64(vector)
 	}
+	x.workers = make([]winoWorker, workers)
+	if x.turns() {
+		x.bindTurned(work)
+		return
+	}
 	weights, pixels, v, m := winoBytes(x.kernels, x.groups, x.rows, x.channels)
 	x.rowU = x.kernels.RowPitch(x.channels)
 	x.planeU = x.rows*x.rowU + winoPad
@@ -194,7 +203,6 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 	x.panels = ceilDiv(x.images*x.tiles.pixels(), x.kernels.Cols)
 	x.sharedPanels = winoPanels(x.kernels, x.rows, x.channels)
 	x.blocks = ceilDiv(x.panels, x.sharedPanels)
-	x.workers = make([]winoWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
 		for range x.kernels.Cols / x.packer.Lanes {
@@ -216,36 +224,13 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 
 // run computes the convolution.
 func (x *winograd) run(p *pool) {
+	if x.turned != nil {
+		runOn(p, winoTurnedTiles{x}, len(x.workers), x.panels)
+		runOn(p, winoTurnedOutputs{x}, len(x.workers), x.turned.outPanels)
+		return
+	}
 	runOn(p, winoWeights{x}, len(x.workers), ceilDiv(x.groups*x.rows, winoWeightRows))
 	runOn(p, x, len(x.workers), x.groups*x.blocks)
-}
-
-// winoWeights is the first half of a winograd: a task transforms the weights of some rows.
-type winoWeights struct{ *winograd }
-
-// do computes task i.
-func (x winoWeights) do(i, worker int) {
-	for row := i * winoWeightRows; row < min((i+1)*winoWeightRows, x.groups*x.rows); row++ {
-		x.row(row, worker)
-	}
-}
-
-// row transforms the weights of row i, counted over all groups.
-func (x winoWeights) row(i, worker int) {
-	w, size := &x.workers[worker].weight, x.kernels.Size()
-	group, row := i/x.rows, i%x.rows
-	w.Src, w.Taps, w.Plane = x.workers[worker].packed, x.taps, x.planeU
-	src, next := x.w[group*x.groupW+row*x.rowW:], x.channelW
-	if x.convertW != nil {
-		x.convertW(x.workers[worker].w, src, x.channels, next, winoTaps, winoTaps*gemm.PackedSize)
-		src, next = x.workers[worker].w, winoTaps*gemm.PackedSize
-	}
-	for c := 0; c < x.channels; c += x.packer.Lanes {
-		w.N = min(x.packer.Lanes, x.channels-c)
-		x.kernels.PackCols(w.Src, src[c*next:], winoTaps, next, w.N, x.packer.Lanes*size)
-		w.Dst = x.u[group*conv.WinogradPlaces*x.planeU+row*x.rowU+c*size:]
-		x.packer.WinogradWeight(w)
-	}
 }
 
 // do computes task i: some panels of tiles of one group.
@@ -260,7 +245,9 @@ func (x *winograd) do(i, worker int) {
 		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.kernels.Cols)
 	}
 	for p := first; p < last; p++ {
-		x.transform(w, w.v[(p-first)*(x.channels*panel+16*winoPad):], group, p)
+		px := p * x.kernels.Cols
+		n := min(x.kernels.Cols, x.images*x.tiles.pixels()-px)
+		x.transform(w, w.v[(p-first)*(x.channels*panel+16*winoPad):], group, px, n)
 	}
 	// Blocks of rows: multiply at all 16 places, then transform to pixels while the products are in
 	// the cache.
@@ -282,11 +269,9 @@ func (x *winograd) do(i, worker int) {
 	}
 }
 
-// transform packs and transforms a panel of tiles.
-func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
+// transform packs and transforms a panel of n tiles from px on.
+func (x *winograd) transform(w *winoWorker, v []byte, group, px, n int) {
 	in, size, lanes, cols := &w.input, x.kernels.Size(), x.packer.Lanes, x.kernels.Cols
-	px := panel * cols
-	n := min(cols, x.images*x.tiles.pixels()-px)
 	for i := range w.vectors {
 		t := &w.vectors[i].patch
 		x.tiles.setPixels(t, w.vectors[i].stage, px+i*lanes, max(0, min(lanes, n-i*lanes)))
@@ -313,18 +298,7 @@ func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
 	s, size := x.kernels, x.kernels.Size()
 	t.B, t.StepB, t.K, t.N, t.Flags = v, s.Cols*size, x.channels, s.Cols, 0
 	t.RowA, t.StepA, t.RowC = x.rowU, size, s.Cols*size
-	count := ceilDiv(rows, s.Rows)
-	least, more := rows/count, rows%count
-	row := 0
-	for i := range count {
-		t.Rows = least
-		if i < more {
-			t.Rows++
-		}
-		t.A, t.C = u[row*t.RowA:], m[row*t.RowC:]
-		s.Tiles[t.Rows](t)
-		row += t.Rows
-	}
+	multiplyRows(s, t, u, m, rows)
 }
 
 // write transforms products to the pixels of rows of a panel.

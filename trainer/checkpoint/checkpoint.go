@@ -43,13 +43,18 @@ type Options struct {
 	EveryEpochs int
 
 	// Keep is the number of the latest checkpoints that are kept. Older ones are removed after a
-	// new one is complete. Default 0: 3. Below 0: all.
+	// new one is complete, also those that cannot be read. Default 0: 3. Below 0: all.
 	Keep int
 	// Best also keeps the checkpoint with the best result. Default: none.
 	Best Best
 	// ShardBytes is the most bytes of a file: larger checkpoints become several files with an
 	// index. Default: always one file.
 	ShardBytes int64
+
+	// ReadOnly opens a folder without locking or changing it, such as one on a file system that
+	// cannot be written to: Resume and Restore work, and what would write is a *SaveError. Another
+	// process may train with the folder meanwhile. Default: the folder is locked, and writable.
+	ReadOnly bool
 
 	// Logger gets a line for each checkpoint that is written, cannot be written, is passed over, or
 	// is rolled back to. Default: nothing is logged.
@@ -82,6 +87,7 @@ func (o *Options) check() error {
 	wrong(o.EveryTime < 0, "EveryTime %v must not be negative", o.EveryTime)
 	wrong(o.EveryEpochs < 0, "EveryEpochs %d must not be negative", o.EveryEpochs)
 	wrong(o.ShardBytes < 0, "ShardBytes %d must not be negative", o.ShardBytes)
+	wrong(o.Best.Larger && o.Best.Metric == "", "Best.Larger needs the name of a Metric")
 	errs = append(errs, o.Rollback.check())
 	return errors.Join(errs...)
 }

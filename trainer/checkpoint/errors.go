@@ -14,6 +14,7 @@ var (
 	ErrOccupied   = errors.New("the folder has checkpoints")       // see OccupiedError
 	ErrUnreadable = errors.New("no checkpoint of it can be read")  // see UnreadableError
 	ErrSave       = errors.New("the checkpoint cannot be written") // see SaveError
+	ErrReadOnly   = errors.New("the folder is read-only")          // see ReadOnlyError
 	ErrClosed     = fmt.Errorf("the folder is %w", trainer.ErrClosed)
 )
 
@@ -72,6 +73,29 @@ func (e *UnreadableError) Unwrap() []error {
 		errs = append(errs, p.Err)
 	}
 	return errs
+}
+
+// ReadOnlyError reports a folder that cannot be written to, as Options.ReadOnly is set, or as Open
+// may not make its lock or remove what a dead process has left. It wraps ErrReadOnly, and the cause
+// if there is one.
+type ReadOnlyError struct {
+	Dir string
+	Err error // of the file system; nil if Options.ReadOnly is set
+}
+
+func (e *ReadOnlyError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("checkpoints in %s: %v, as Options.ReadOnly says: train on with another folder", e.Dir, ErrReadOnly)
+	}
+	return fmt.Sprintf("checkpoints in %s: %v: %v: set Options.ReadOnly to resume from it, and train on with another folder", e.Dir, ErrReadOnly, e.Err)
+}
+
+// Unwrap returns ErrReadOnly and the cause.
+func (e *ReadOnlyError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrReadOnly}
+	}
+	return []error{ErrReadOnly, e.Err}
 }
 
 // SaveError reports a checkpoint that could not be written. It wraps ErrSave and the cause. The

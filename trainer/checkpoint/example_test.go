@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -158,4 +159,41 @@ func ExampleFolder_Measured() {
 		log.Fatal(err)
 	}
 	// Output: step-000000000020.safetensors 1
+}
+
+// A folder that cannot be written to is resumed from, and training goes on with another one.
+func ExampleOptions_readOnly() {
+	dir := filepath.Join(os.TempDir(), fmt.Sprint("readonly", os.Getpid()))
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	first, end := doubling()
+	defer end()
+	published, err := checkpoint.Open(dir, checkpoint.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := published.Fit(ctx, first, pairs()); err != nil {
+		log.Fatal(err)
+	}
+	if err := errors.Join(published.Save(ctx, first), published.Close()); err != nil {
+		log.Fatal(err)
+	}
+
+	t, end := doubling()
+	defer end()
+	old, err := checkpoint.Open(dir, checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer old.Close()
+	resumed, err := old.Resume(ctx, t)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("goes on after step", resumed.From.Step)
+	err = old.Save(ctx, t)
+	fmt.Println("read-only:", errors.Is(err, checkpoint.ErrReadOnly))
+	// Output:
+	// goes on after step 4
+	// read-only: true
 }

@@ -21,9 +21,11 @@ const (
 // so that a checkpoint by steps may be some short steps late.
 //
 // When Options.Stop is closed, Fit takes a checkpoint after the step that runs and returns the
-// results so far without an error; Stopped then reports true. So it does when ctx is done, with the
-// error of ctx. After a rollback, Fit trains the rest of the checkpoint's epoch, which may be an
-// earlier one:
+// results so far without an error; Stopped then reports true. If it is closed between two epochs,
+// the next call does so without training. When ctx is done, Fit does the same, with the error of
+// ctx. Of an epoch that has ended so, or with a fault, no further call takes a checkpoint, which
+// would leave out the rest of the epoch. After a rollback, Fit trains the rest of the checkpoint's
+// epoch, which may be an earlier one:
 //
 //	for t.Position().Epoch < 100 && !folder.Stopped() {
 //		result, err := folder.Fit(ctx, t, data)
@@ -34,9 +36,13 @@ func (f *Folder) Fit(ctx context.Context, t *trainer.Trainer, ds dataloader.Data
 		return trainer.Result{}, err
 	}
 	for {
+		if ctx.Err() != nil {
+			// It is that of the pass, whether the checkpoint is written or not.
+			_ = f.between(ctx, t)
+			return trainer.Result{}, ctx.Err()
+		}
 		if f.halted() {
-			f.halt()
-			return trainer.Result{}, nil
+			return trainer.Result{}, f.between(ctx, t)
 		}
 		result, err := f.epoch(ctx, t, ds)
 		if err == nil {
@@ -49,12 +55,26 @@ func (f *Folder) Fit(ctx context.Context, t *trainer.Trainer, ds dataloader.Data
 	}
 }
 
+// between takes the checkpoint of what was trained before an epoch that does not begin, as
+// Options.Stop is closed or ctx is done. It takes none after a pass that was broken off: the state
+// goes on with the next epoch, and what is left of that one would never be trained.
+func (f *Folder) between(ctx context.Context, t *trainer.Trainer) (err error) {
+	if step := t.Stats().Steps; step > 0 && step != f.brokenOff {
+		err = f.finish(ctx, t, step, true)
+	}
+	if f.halted() {
+		f.halt()
+	}
+	return err
+}
+
 // epoch is Fit without rollbacks.
 func (f *Folder) epoch(ctx context.Context, t *trainer.Trainer, ds dataloader.Dataset) (trainer.Result, error) {
 	// The watch ends the pass, after a checkpoint.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	w := watch{f: f, t: t, ended: make(chan struct{})}
+	begun := t.Position()
+	w := watch{f: f, t: t, epoch: int(begun.Epoch), ended: make(chan struct{})}
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		if w.run(ctx) {
@@ -64,7 +84,17 @@ func (f *Folder) epoch(ctx context.Context, t *trainer.Trainer, ds dataloader.Da
 	result, err := t.Fit(inner, ds)
 	close(w.ended)
 	wait.Wait()
+	if err != nil && t.Position() != begun {
+		f.brokenOff = t.Stats().Steps
+	}
+	if w.late && err == nil { // a whole epoch; after a fault there is none
+		if err := f.between(ctx, t); err != nil {
+			return result, err
+		}
+	}
 	switch {
+	case w.err != nil && err != nil && !errors.Is(err, context.Canceled): // a fault of its own
+		return result, errors.Join(err, w.err)
 	case w.err != nil:
 		return result, w.err
 	case w.halted && errors.Is(err, context.Canceled):
@@ -84,6 +114,8 @@ type watch struct {
 	f      *Folder
 	t      *trainer.Trainer
 	ended  chan struct{} // closed after the pass
+	epoch  int           // that the pass is over
+	late   bool          // the pass had ended when its last checkpoint was to be taken
 	halted bool          // Options.Stop has ended it
 	err    error         // of the trainer, of ctx, or of a checkpoint with Options.Fail
 }
@@ -123,14 +155,25 @@ func (w *watch) look(ctx context.Context) error {
 	if !w.f.due(w.t.Stats().Steps, w.f.schedule.epoch) {
 		return nil
 	}
-	return w.f.take(ctx, w.t)
+	_, err := w.take(ctx)
+	return err
+}
+
+// take takes a checkpoint, unless the pass has ended meanwhile.
+func (w *watch) take(ctx context.Context) (taken bool, err error) {
+	if w.f.watching != nil {
+		w.f.watching(w.ended)
+	}
+	return w.f.takeIn(ctx, w.t, w.epoch)
 }
 
 // last takes the checkpoint at the end of a pass and waits for it.
 func (w *watch) last(ctx context.Context) error {
 	w.f.writer.wait()
-	if err := w.f.take(ctx, w.t); err != nil {
+	taken, err := w.take(ctx)
+	if err != nil {
 		return err
 	}
+	w.late = !taken
 	return w.f.fail(w.f.Wait())
 }

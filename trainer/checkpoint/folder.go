@@ -3,18 +3,21 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/evenkeel/evenkeel/internal/atomicfile"
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
-// Folder is a folder of checkpoints of one run, which it has locked. Steps, Fit, Resume, Measured
+// Folder is a folder of checkpoints of one run, which it has locked, but with
+// Options.ReadOnly. Steps, Fit, Resume, Measured
 // and Save are for the goroutine that trains; the other methods may be called from any.
 type Folder struct {
 	dir string
@@ -23,6 +26,8 @@ type Folder struct {
 	now func() time.Time
 	// files is the operating system's, but in tests.
 	files atomicfile.FS
+	// watching is called before the watch of Fit captures, in tests; else it is nil.
+	watching func(ended <-chan struct{})
 
 	schedule  schedule
 	waiting   bool    // a checkpoint is due and waits for the one that is being written
@@ -31,6 +36,7 @@ type Folder struct {
 	occupied  string  // name of the newest checkpoint of a run that is not resumed; "": none
 	measured  measured
 	captured  int64 // step of the last checkpoint that was begun, -1: none
+	brokenOff int64 // last step of a pass of Fit that ended before its epoch, -1: none
 	begun     bool  // the intervals have begun
 	rollbacks int   // that were tried
 	writer    writer
@@ -38,6 +44,7 @@ type Folder struct {
 	mu      sync.Mutex
 	lock    *lock
 	all     []Checkpoint // that can be read, as far as is known; oldest first
+	damaged []Checkpoint // that could not be read
 	stats   Stats
 	err     error // of the last save, nil if it succeeded
 	stopped bool
@@ -56,7 +63,9 @@ type Stats struct {
 
 // Open makes the folder if there is none, and locks it: if another process has it, the error is a
 // *LockedError. The lock of a process that has died does not count. Files that a dead process has
-// left unfinished are removed. The caller closes the folder.
+// left unfinished are removed. A folder that cannot be written to is a *ReadOnlyError. With
+// Options.ReadOnly none of this is done, and a folder that does not exist is an error. The caller
+// closes the folder.
 func Open(dir string, opt Options) (*Folder, error) {
 	f, err := openFolder(dir, opt)
 	if err != nil {
@@ -72,30 +81,43 @@ func openFolder(dir string, opt Options) (*Folder, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("no folder: %w", trainer.ErrOption)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+	var lock *lock
+	if !opt.ReadOnly {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+		var err error
+		if lock, err = acquire(dir); err != nil {
+			return nil, refused(dir, err)
+		}
 	}
-	lock, err := acquire(dir)
-	if err != nil {
-		return nil, err
-	}
-	f := &Folder{dir: dir, opt: opt, log: opt.Logger, now: time.Now, schedule: opt.schedule(), captured: -1, lock: lock, files: atomicfile.OS{}, rate: 1}
+	f := &Folder{dir: dir, opt: opt, log: opt.Logger, now: time.Now, schedule: opt.schedule(), captured: -1, brokenOff: -1, lock: lock, files: atomicfile.OS{}, rate: 1}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	f.log = f.log.With("folder", dir)
 	if err := f.read(); err != nil {
-		return nil, errors.Join(err, lock.release())
+		return nil, errors.Join(refused(dir, err), lock.release())
 	}
 	f.writer.open(f.write)
 	return f, nil
 }
 
+// refused returns the error of a folder that cannot be opened to write.
+func refused(dir string, err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return &ReadOnlyError{dir, err}
+	}
+	return err
+}
+
 // read lists the checkpoints that exist, with the metrics in their headers, and removes what a dead
 // process has left.
 func (f *Folder) read() error {
-	if err := f.sweep(); err != nil {
-		return err
+	if !f.opt.ReadOnly {
+		if err := f.sweep(); err != nil {
+			return err
+		}
 	}
 	all, err := list(f.dir)
 	if err != nil {
@@ -104,6 +126,7 @@ func (f *Folder) read() error {
 	for _, c := range all {
 		if got, err := describe(f.dir, c); err != nil {
 			f.log.Warn("a checkpoint cannot be read", "name", c.Name, "error", err)
+			f.damaged = append(f.damaged, c)
 		} else {
 			f.all = append(f.all, got)
 		}
@@ -180,6 +203,12 @@ func (f *Folder) Close() error {
 	defer f.mu.Unlock()
 	return errors.Join(f.err, f.lock.release())
 }
+
+// errClosed returns the error of a folder that is closed.
+func (f *Folder) errClosed() error { return fmt.Errorf("checkpoints in %s: %w", f.dir, ErrClosed) }
+
+// errNilContext is the error of a call without a context.
+var errNilContext = fmt.Errorf("nil context: %w", trainer.ErrOption)
 
 // isClosed reports whether the folder is closed.
 func (f *Folder) isClosed() bool {

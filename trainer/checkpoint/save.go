@@ -48,7 +48,9 @@ func Values(r trainer.Result) map[string]float64 {
 // evaluation. The values are kept with a checkpoint of this step. If the one of Options.Best is the
 // best so far, the checkpoint is taken at once: Measured waits for one that is being written, and
 // for the copy of the state. It may be called in the body of Steps and between loops. It returns
-// the error of the trainer, and a *SaveError if Options.Fail is set.
+// the error of the trainer, and a *SaveError if Options.Fail is set. If t is at an earlier step
+// than the newest checkpoint, the error is an *OccupiedError: use another folder to train on from
+// there.
 func (f *Folder) Measured(ctx context.Context, t *trainer.Trainer, values map[string]float64) error {
 	if err := f.begin(ctx, t); err != nil {
 		return err
@@ -80,13 +82,34 @@ func (f *Folder) Save(ctx context.Context, t *trainer.Trainer) error {
 }
 
 // take captures the state of t, and gives it to the goroutine that writes. The caller has seen that
-// it is free. The error is one of the trainer.
+// it is free. The error is one of the trainer. If its memory for a copy is in use, by a State that
+// someone else holds, the checkpoint fails as one that cannot be written: the next due one tries
+// again.
 func (f *Folder) take(ctx context.Context, t *trainer.Trainer) error {
+	_, err := f.takeIn(ctx, t, -1)
+	return err
+}
+
+// takeIn is take, but of a state that goes on in another epoch it takes none, if epoch is not
+// negative: the pass over the epoch has ended, maybe with a fault.
+func (f *Folder) takeIn(ctx context.Context, t *trainer.Trainer, epoch int) (taken bool, err error) {
 	state, err := t.Capture(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, trainer.ErrBusy):
+		step := t.Stats().Steps
+		f.mu.Lock()
+		f.note(Checkpoint{Name: stem(step) + suffix, Step: step}, err, 0)
+		f.mu.Unlock()
+		f.log.Error("a checkpoint is not written", "step", step, "error", err)
+		f.schedule.start(step, int64(t.Position().Epoch), f.now())
+		return true, nil
+	case err != nil:
+		return false, err
+	case epoch >= 0 && int64(state.Info().Position.Epoch) != int64(epoch):
+		state.Release()
+		return false, nil
 	}
-	return f.give(state)
+	return true, f.give(state)
 }
 
 // give gives a captured state to the goroutine that writes, which is free. A state that is older
@@ -97,9 +120,12 @@ func (f *Folder) give(state *trainer.State) error {
 		state.Release()
 		return &OccupiedError{Dir: f.dir, Newest: newest.Name}
 	}
+	if !f.writer.start(job{state, f.measured.after(info.Steps)}) {
+		state.Release()
+		return f.errClosed()
+	}
 	f.captured = info.Steps
 	f.schedule.start(info.Steps, int64(info.Position.Epoch), f.now())
-	f.writer.start(job{state, f.measured.after(info.Steps)})
 	return nil
 }
 
@@ -124,6 +150,9 @@ func (f *Folder) write(j job) {
 	var others []Checkpoint
 	if err == nil {
 		f.all, others = surplus(f.all, f.keep(), f.opt.Best)
+		var outlived []Checkpoint
+		f.damaged, outlived = f.outlived()
+		others = append(others, outlived...)
 	}
 	f.mu.Unlock()
 	if err != nil {
@@ -136,6 +165,23 @@ func (f *Folder) write(j job) {
 			f.log.Warn("an old checkpoint is not removed", "name", c.Name, "error", err)
 		}
 	}
+}
+
+// outlived divides the checkpoints that could not be read into those that stay, and those after
+// which as many others are complete as are kept. f.mu is held.
+func (f *Folder) outlived() (stay, others []Checkpoint) {
+	for _, c := range f.damaged {
+		later := len(f.all)
+		for later > 0 && f.all[len(f.all)-later].Step < c.Step {
+			later--
+		}
+		if n := f.keep(); n > 0 && later >= n {
+			others = append(others, c)
+		} else {
+			stay = append(stay, c)
+		}
+	}
+	return stay, others
 }
 
 // keep returns the number of latest checkpoints that are kept.
@@ -165,7 +211,8 @@ func (f *Folder) note(c Checkpoint, err error, took time.Duration) {
 
 // add adds a checkpoint to the list, in the place of one of the same step. f.mu is held.
 func (f *Folder) add(c Checkpoint) {
-	f.all = slices.DeleteFunc(f.all, func(o Checkpoint) bool { return o.Step == c.Step })
+	same := func(o Checkpoint) bool { return o.Step == c.Step }
+	f.all, f.damaged = slices.DeleteFunc(f.all, same), slices.DeleteFunc(f.damaged, same)
 	i, _ := slices.BinarySearchFunc(f.all, c.Step, func(o Checkpoint, step int64) int { return int(max(-1, min(1, o.Step-step))) })
 	f.all = slices.Insert(f.all, i, c)
 }

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/trainer"
@@ -25,7 +26,11 @@ import (
 // Steps and not in it, so that the last checkpoint goes on within the epoch.
 func (f *Folder) Steps(ctx context.Context, t *trainer.Trainer, steps loop.Steps) loop.Steps {
 	return func(yield func(trainer.Step, error) bool) {
-		if err := f.begin(ctx, t); err != nil {
+		err := f.begin(ctx, t)
+		if err == nil && steps == nil {
+			err = fmt.Errorf("no steps: %w", trainer.ErrOption)
+		}
+		if err != nil {
 			yield(trainer.Step{}, err)
 			return
 		}
@@ -40,9 +45,16 @@ func (f *Folder) Steps(ctx context.Context, t *trainer.Trainer, steps loop.Steps
 }
 
 // begin prepares a loop over t. The first time it begins the intervals, and takes the checkpoint
-// that a rollback needs before any other is due. A trainer that plans no memory for checkpoints is
-// an error.
+// that a rollback needs before any other is due. A trainer that plans no memory for checkpoints, or
+// that is at an earlier step than the newest checkpoint, is an error.
 func (f *Folder) begin(ctx context.Context, t *trainer.Trainer) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if f.opt.ReadOnly && !f.isClosed() {
+		step := t.Stats().Steps
+		return &SaveError{Path: f.path(step), Step: step, Err: &ReadOnlyError{Dir: f.dir}}
+	}
 	if err := f.usable(); err != nil {
 		return err
 	}
@@ -50,18 +62,22 @@ func (f *Folder) begin(ctx context.Context, t *trainer.Trainer) error {
 		return nil
 	}
 	f.writer.wait()
+	// A State that someone else holds is no reason not to begin.
 	state, err := t.Capture(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, trainer.ErrBusy) {
 		return err
 	}
-	info := state.Info()
+	state.Release()
+	steps := t.Stats().Steps
+	if newest := f.newest(); newest.Step > steps {
+		return &OccupiedError{Dir: f.dir, Newest: newest.Name}
+	}
 	f.begun = true
-	f.schedule.start(info.Steps, int64(info.Position.Epoch), f.now())
+	f.schedule.start(steps, int64(t.Position().Epoch), f.now())
 	if f.opt.Rollback.Times == 0 || len(f.Checkpoints()) > 0 {
-		state.Release()
 		return nil
 	}
-	if err := f.give(state); err != nil {
+	if err := f.take(ctx, t); err != nil {
 		return err
 	}
 	return f.fail(f.Wait())
@@ -71,7 +87,7 @@ func (f *Folder) begin(ctx context.Context, t *trainer.Trainer) error {
 func (f *Folder) usable() error {
 	switch {
 	case f.isClosed():
-		return fmt.Errorf("checkpoints in %s: %w", f.dir, ErrClosed)
+		return f.errClosed()
 	case f.occupied != "":
 		return &OccupiedError{Dir: f.dir, Newest: f.occupied}
 	}
@@ -158,6 +174,9 @@ func (f *Folder) after(ctx context.Context, t *trainer.Trainer, step trainer.Ste
 		err := f.finish(ctx, t, step.Number, true)
 		f.halt()
 		return true, err
+	}
+	if f.isClosed() { // in the body
+		return true, f.errClosed()
 	}
 	if err := f.fail(f.Err()); err != nil {
 		return true, err

@@ -18,14 +18,15 @@ type writer struct {
 	jobs chan job
 	done sync.WaitGroup // the goroutine
 
-	mu   sync.Mutex
-	idle *sync.Cond
-	busy bool
+	mu     sync.Mutex
+	idle   *sync.Cond
+	busy   bool
+	closed bool
 }
 
 // open starts the goroutine, which calls write for each job.
 func (w *writer) open(write func(job)) {
-	w.jobs = make(chan job)
+	w.jobs = make(chan job, 1)
 	w.idle = sync.NewCond(&w.mu)
 	w.done.Go(func() {
 		for j := range w.jobs {
@@ -54,16 +55,23 @@ func (w *writer) wait() {
 	}
 }
 
-// start gives a job to the goroutine. The caller has seen that it is free.
-func (w *writer) start(j job) {
+// start gives a job to the goroutine, unless that has ended. The caller has seen that it is free.
+func (w *writer) start(j job) (started bool) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
 	w.busy = true
-	w.mu.Unlock()
-	w.jobs <- j
+	w.jobs <- j // there is room, as the goroutine is free
+	return true
 }
 
 // close waits for the job and ends the goroutine.
 func (w *writer) close() {
+	w.mu.Lock()
+	w.closed = true
 	close(w.jobs)
+	w.mu.Unlock()
 	w.done.Wait()
 }

@@ -14,8 +14,8 @@ import (
 // running mean and variance [C] after x, gamma and beta, and behaves as [Net.BatchNorm]. A name may
 // be empty.
 //
-// Operands whose types or shapes do not fit are an error that wraps ErrShape, attributes that do not
-// fit one that wraps [kernels.ErrAttrs]. An operation that changes an operand, such as an
+// Operands whose types or shapes do not fit are an error that wraps ErrShape, attributes that do
+// not fit one that wraps [kernels.ErrAttrs]. An operation that changes an operand, such as an
 // optimizer's, one without operands, and dropout, which [Net.Dropout] adds, are errors that wrap
 // ErrNode.
 func (n *Net) Apply(op *kernels.Op, attrs any, output int, name string, in ...*gorgonia.Node) *gorgonia.Node {

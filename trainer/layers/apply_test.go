@@ -49,7 +49,8 @@ func TestAppliedOperationsRefuseWhatIsNoLayer(t *testing.T) {
 	}
 }
 
-// A convolution and batch normalization that are applied as operations train as the layers do, to the bit.
+// A convolution and batch normalization that are applied as operations train as the layers do, to
+// the bit.
 func TestAppliedOperationsTrainAsLayersDo(t *testing.T) {
 	model := func(applied bool) trainer.ModelFunc {
 		return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {

@@ -11,8 +11,8 @@ import (
 type Attention struct {
 	Heads  int  // divides the features
 	Causal bool // a step attends to itself and to those before it only
-	// Mask is added to the scores [B, Heads, T, T], to which it broadcasts: 0 keeps and -1e9 hides. Nil:
-	// none.
+	// Mask is added to the scores [B, Heads, T, T], to which it broadcasts: 0 keeps and -1e9 hides.
+	// Nil: none.
 	Mask *gorgonia.Node
 }
 

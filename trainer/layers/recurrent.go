@@ -130,8 +130,8 @@ func (n *Net) cell(layer, name string, x *gorgonia.Node, units int, state ...*go
 	return true
 }
 
-// recurrentStep adds a step with the input x and the output h of the step before, which is nil in the
-// first one, and returns its output. A name may be empty.
+// recurrentStep adds a step with the input x and the output h of the step before, which is nil in
+// the first one, and returns its output. A name may be empty.
 type recurrentStep func(x, h *gorgonia.Node, name string) *gorgonia.Node
 
 // unroll adds a step for each row of x along axis 1, and stacks their outputs.
@@ -159,8 +159,8 @@ type recurrence struct {
 	*Net
 	units         int
 	wx, wh, b, bn *gorgonia.Node // b and bn are nil without biases
-	// meet: a state of 0 is multiplied by wh, too. There is but one step, and every parameter must be
-	// used.
+	// meet: a state of 0 is multiplied by wh, too. There is but one step, and every parameter must
+	// be used.
 	meet bool
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// recurrentNet is a recurrent layer in plain Go: p has its parameters wx, wh, b and bn, of which the
-// last two may be missing, and x is [batch, steps, in].
+// recurrentNet is a recurrent layer in plain Go: p has its parameters wx, wh, b and bn, of which
+// the last two may be missing, and x is [batch, steps, in].
 type recurrentNet struct {
 	gru                     bool
 	batch, steps, in, units int
@@ -33,7 +33,8 @@ func affine(v, w, b []float64, n int) []float64 {
 	return y
 }
 
-// outputs returns the outputs of all steps [batch, steps, units], and those of the step computed last.
+// outputs returns the outputs of all steps [batch, steps, units], and those of the step computed
+// last.
 func (r recurrentNet) outputs(x []float64, p map[string][]float64) (all, last []float64) {
 	sigmoid := func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
 	n := r.units

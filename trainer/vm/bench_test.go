@@ -13,8 +13,8 @@ import (
 )
 
 // Machines of LSTMs unrolled with Gorgonia's own functions, of about 2,500 to 20,000 nodes before
-// they are differentiated, by vm.Grad or by gorgonia.Grad, which adds about twice as many nodes. The
-// time of neither that nor of building the graph is counted.
+// they are differentiated, by vm.Grad or by gorgonia.Grad, which adds about twice as many nodes.
+// The time of neither that nor of building the graph is counted.
 func BenchmarkNewUnrolled(b *testing.B) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	grads := []struct {

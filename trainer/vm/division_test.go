@@ -91,8 +91,8 @@ func TestIntegersAreRaisedToPowers(t *testing.T) {
 	})
 }
 
-// The divisor is an input, a product of inputs, or a scalar: each time the error names the node that
-// divides, and the first element. The next run is as if nothing had happened.
+// The divisor is an input, a product of inputs, or a scalar: each time the error names the node
+// that divides, and the first element. The next run is as if nothing had happened.
 func TestADivisionByZeroNamesNodeAndElement(t *testing.T) {
 	for _, c := range []struct {
 		name  string

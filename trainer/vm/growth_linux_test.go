@@ -87,8 +87,8 @@ func (d *growing) input(name string) *gorgonia.Node {
 		gorgonia.WithInit(gorgonia.Ones()))
 }
 
-// compileTime returns the nodes of a graph, and the CPU time that this thread takes to make a machine
-// of it.
+// compileTime returns the nodes of a graph, and the CPU time that this thread takes to make a
+// machine of it.
 func compileTime(t *testing.T, build func(d *growing, n int) (*gorgonia.Node, gorgonia.Nodes), n int) (nodes int, cpu time.Duration) {
 	t.Helper()
 	d := &growing{gorgonia.NewGraph(), t}

@@ -53,7 +53,8 @@ func randomIntegers() map[string]randomOp {
 		gorgonia.HadamardDiv, gorgonia.Add, gorgonia.Sub, gorgonia.HadamardProd, gorgonia.MaxBetween, gorgonia.MinBetween,
 		func(a, b *gorgonia.Node) (*gorgonia.Node, error) { return gorgonia.Lt(a, b, true) },
 	}
-	// Args: the seed of the integers, their type, the reduction at the end, its axis, and functions.
+	// Args: the seed of the integers, their type, the reduction at the end, its axis, and
+	// functions.
 	const none, sum, largest, kinds = 0, 1, 2, 3
 	return map[string]randomOp{"integers": {func(g *randomGrower) (in, args []int) {
 		args = []int{g.IntN(1 << 20), g.IntN(len(types)), g.IntN(kinds), g.IntN(2)}

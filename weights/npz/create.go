@@ -17,15 +17,16 @@ import (
 
 // CreateOptions are the options of Create.
 type CreateOptions struct {
-	// FS is the file system; tests of this module inject faults by it. Default: the operating system's.
+	// FS is the file system; tests of this module inject faults by it. Default: the operating
+	// system's.
 	FS atomicfile.FS
 }
 
 // Create writes arrays to the file at path, uncompressed, in the order of tensors. fill writes the
-// bytes of one, row-major and little endian, in as many calls of w as it likes. The file is replaced in
-// one step: after an error or a crash path holds the former file or the new one. All mistakes in names
-// and types are in one error, which wraps ErrOption: NumPy has no bfloat16 and no 8-bit floats. Each
-// call of w ends if ctx is cancelled.
+// bytes of one, row-major and little endian, in as many calls of w as it likes. The file is
+// replaced in one step: after an error or a crash path holds the former file or the new one. All
+// mistakes in names and types are in one error, which wraps ErrOption: NumPy has no bfloat16 and no
+// 8-bit floats. Each call of w ends if ctx is cancelled.
 func Create(ctx context.Context, path string, tensors []safetensors.Tensor, opt CreateOptions, fill func(t safetensors.Tensor, w io.Writer) error) (err error) {
 	if ctx == nil || fill == nil {
 		return fmt.Errorf("create %s: it needs a context and fill: %w", path, ErrOption)

@@ -69,8 +69,8 @@ func Open(path string) (_ *File, err error) {
 	return f, nil
 }
 
-// NewFile reads a file of size bytes from r, which it does not close. r must allow calls of ReadAt at
-// the same time if the methods of File are called at the same time.
+// NewFile reads a file of size bytes from r, which it does not close. r must allow calls of ReadAt
+// at the same time if the methods of File are called at the same time.
 func NewFile(r io.ReaderAt, size int64) (*File, error) { return newFile(r, size, "") }
 
 func newFile(r io.ReaderAt, size int64, path string) (*File, error) {
@@ -160,7 +160,8 @@ func zipError(err error) error {
 	return err
 }
 
-// Tensors returns the arrays in the order of the archive. The slice and the shapes are the caller's.
+// Tensors returns the arrays in the order of the archive. The slice and the shapes are the
+// caller's.
 func (f *File) Tensors() []safetensors.Tensor {
 	if f == nil {
 		return nil

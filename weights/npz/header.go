@@ -63,8 +63,8 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
-// readHeader reads the description at the start of an entry. Its errors are *FormatErrors without the
-// names of file and entry, or those of r.
+// readHeader reads the description at the start of an entry. Its errors are *FormatErrors without
+// the names of file and entry, or those of r.
 func readHeader(r io.Reader) (*layout, error) {
 	var start [12]byte
 	n := 10

@@ -310,7 +310,8 @@ func TestSizesThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// What is read without an error is written again and is the same; every error of a file is a *FormatError.
+// What is read without an error is written again and is the same; every error of a file is a
+// *FormatError.
 func FuzzNewFile(f *testing.F) {
 	for _, name := range []string{"testdata/written.npz"} {
 		b, err := os.ReadFile(name)

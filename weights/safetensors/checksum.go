@@ -7,8 +7,8 @@ import (
 )
 
 // ChecksumKey is the name of the checksum in the metadata of a file. Its value is 16 hexadecimal
-// digits: the CRC-32C and then the CRC-32 (IEEE) of the whole file, header and data, in which the 16
-// digits are 0. Together they are a 64-bit CRC whose polynomial is the product of the two: any
+// digits: the CRC-32C and then the CRC-32 (IEEE) of the whole file, header and data, in which the
+// 16 digits are 0. Together they are a 64-bit CRC whose polynomial is the product of the two: any
 // damage within 64 successive bits is found for certain, and other damage but for one case in 2^64.
 const ChecksumKey = "evenkeel.checksum"
 
@@ -56,8 +56,8 @@ func (s *sums) add(p []byte) {
 // digits returns the checksum as text.
 func (s *sums) digits() string { return fmt.Sprintf("%08x%08x", s.c, s.ieee) }
 
-// Checksum returns the digits of the checksum in the file, without comparing them; "" if it has none
-// or they are damaged. Of shards it is that of the index.
+// Checksum returns the digits of the checksum in the file, without comparing them; "" if it has
+// none or they are damaged. Of shards it is that of the index.
 func (f *File) Checksum() string {
 	if f.index != nil {
 		return f.index.checksum.digits

@@ -25,18 +25,20 @@ type CreateOptions struct {
 	// ShardBytes is the size from which tensors are written as shards: a file has at most so many
 	// bytes of tensors, or one tensor. Default: one file.
 	ShardBytes int64
-	// FS is the file system; tests of this module inject faults by it. Default: the operating system's.
+	// FS is the file system; tests of this module inject faults by it. Default: the operating
+	// system's.
 	FS atomicfile.FS
 }
 
 // Create writes the tensors to the file at path, whose folder must exist. fill writes the bytes of
 // one tensor to w, in as many calls as it likes; it is called for each, in the order of the file.
 //
-// Above ShardBytes, Create writes shards next to path, and an index to path + ".index.json" instead.
-// Open of path opens either. Everything is durable when Create returns, and nothing of the former
-// file or shards changes before all of the new ones are: after an error or a crash at any instant,
-// Open returns all of the former tensors or all of the new ones. A crash may leave temporary files
-// and shards that no index names; the next Create to the same path removes such shards.
+// Above ShardBytes, Create writes shards next to path, and an index to path + ".index.json"
+// instead. Open of path opens either. Everything is durable when Create returns, and nothing of the
+// former file or shards changes before all of the new ones are: after an error or a crash at any
+// instant, Open returns all of the former tensors or all of the new ones. A crash may leave
+// temporary files and shards that no index names; the next Create to the same path removes such
+// shards.
 //
 // Two calls for one path at the same time are an error of the caller. Cancelling ctx ends the
 // writing between two calls of w.

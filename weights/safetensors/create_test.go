@@ -118,7 +118,8 @@ func TestCreateReplacesFilesAndShardsByEachOther(t *testing.T) {
 	}
 }
 
-// Whatever call fails, in whatever change between one file and shards, all former tensors are there or all new ones, under the path and in the folder alike, and the next Create succeeds.
+// Whatever call fails, in whatever change between one file and shards, all former tensors are there
+// or all new ones, under the path and in the folder alike, and the next Create succeeds.
 func TestTheFormerTensorsSurviveTheFaultOfEveryCall(t *testing.T) {
 	for _, c := range []struct{ before, after int64 }{{0, 0}, {0, 20}, {20, 0}, {20, 20}} {
 		counting := atomicfile.Faults{NoSync: true}

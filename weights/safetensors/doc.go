@@ -1,5 +1,5 @@
-// Package safetensors reads and writes files of named tensors in the safetensors format, as one file
-// or as shards with an index, without trusting what they contain.
+// Package safetensors reads and writes files of named tensors in the safetensors format, as one
+// file or as shards with an index, without trusting what they contain.
 //
 // A file is 8 bytes with the length of a header, the header in JSON, and the bytes of the tensors:
 //

@@ -70,8 +70,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// NewFile reads a file of size bytes from r, which it does not close. r must allow calls of ReadAt at
-// the same time if the methods of File are called at the same time.
+// NewFile reads a file of size bytes from r, which it does not close. r must allow calls of ReadAt
+// at the same time if the methods of File are called at the same time.
 func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	h, err := readHeader(r, size, "")
 	if err != nil {
@@ -82,7 +82,8 @@ func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// openPart opens one file and reads its header. stat is called first, because opening a pipe blocks.
+// openPart opens one file and reads its header. stat is called first, because opening a pipe
+// blocks.
 func openPart(path string, open func() (*os.File, error), stat func() (fs.FileInfo, error)) (_ *part, _ *header, err error) {
 	info, err := stat()
 	if err != nil {

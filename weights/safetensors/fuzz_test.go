@@ -19,7 +19,8 @@ func seeds(f *testing.F) {
 	f.Add(raw(`{"__metadata__":null}  `))
 }
 
-// What is read without an error is written again and then is the same file to a reader; every error of a file is a *FormatError inside it.
+// What is read without an error is written again and then is the same file to a reader; every error
+// of a file is a *FormatError inside it.
 func FuzzNewFile(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -27,6 +27,9 @@ type index struct {
 	sums     map[string]string // checksums of shards by file name
 }
 
+// maxListed is the most errors of one kind that are listed.
+const maxListed = 10
+
 // openShards opens the shards of an index.
 func openShards(path string) (_ *File, err error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
@@ -51,6 +54,10 @@ func openShards(path string) (_ *File, err error) {
 	}()
 	var errs []error
 	for _, name := range shards {
+		if len(errs) == maxListed {
+			errs = append(errs, errors.New("the other shards are not looked at"))
+			break
+		}
 		full := filepath.Join(filepath.Dir(path), name)
 		p, h, err := openPart(full, func() (*os.File, error) { return root.Open(name) }, func() (fs.FileInfo, error) { return root.Stat(name) })
 		if err != nil {
@@ -153,8 +160,8 @@ func (x *index) metadata(s *scanner) {
 	})
 }
 
-// shards returns the names of the files, sorted. All names that are not those of files in the folder
-// of the index are errors.
+// shards returns the names of the files, sorted. All names that are not those of files in the
+// folder of the index are errors.
 func (x *index) shards() ([]string, error) {
 	var errs []error
 	names := map[string]struct{}{}

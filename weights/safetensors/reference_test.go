@@ -11,7 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/weights/safetensors"
 )
 
-// stricter are the files that Python's safetensors accepts and this package refuses, with the reason.
+// stricter are the files that Python's safetensors accepts and this package refuses, with the
+// reason.
 var stricter = map[string]string{
 	"twice, same place":                         twice,
 	"twice by an escape":                        twice,

@@ -2,6 +2,7 @@ package safetensors_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -121,6 +122,34 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	for _, path := range []string{os.DevNull, "/dev/zero"} {
 		if _, err := safetensors.Open(path); !errors.Is(err, fs.ErrInvalid) || !errors.Is(err, safetensors.ErrFormat) {
 			t.Errorf("%s: got %v", path, err)
+		}
+	}
+}
+
+// An index of very many shards, none of which is there, is given up after ten: the error stays
+// short.
+func TestAnIndexWithoutItsShardsIsGivenUpSoon(t *testing.T) {
+	for _, n := range []int{9, 10, 11, 20_000} {
+		var text strings.Builder
+		text.WriteString(`{"weight_map":{`)
+		for i := range n {
+			if i > 0 {
+				text.WriteByte(',')
+			}
+			fmt.Fprintf(&text, `"w%06d":"none%06d"`, i, i)
+		}
+		text.WriteString("}}")
+		const name = "x.safetensors.index.json"
+		_, err := safetensors.Open(filepath.Join(folder(t, map[string]string{name: text.String()}), name))
+		if !errors.Is(err, safetensors.ErrFormat) || !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("%d shards: got %v", n, err)
+		}
+		s := err.Error()
+		if got := strings.Count(s, `shard "none`); got != min(n, 10) || !strings.Contains(s, "none000008") || len(s) > 4000 {
+			t.Errorf("%d shards: %d are listed in %d bytes", n, got, len(s))
+		}
+		if more := strings.Contains(s, "the other shards are not looked at"); more != (n > 10) {
+			t.Errorf("%d shards: %s", n, s)
 		}
 	}
 }

@@ -27,9 +27,9 @@ type Writer struct {
 	total      int64 // bytes of the file
 }
 
-// NewWriter writes the header. The tensors are sorted by falling size of their type's elements, then
-// by name, so that every one is aligned for its type. All mistakes in names, types and shapes are in
-// the error, which wraps ErrOption; nothing is written then.
+// NewWriter writes the header. The tensors are sorted by falling size of their type's elements,
+// then by name, so that every one is aligned for its type. All mistakes in names, types and shapes
+// are in the error, which wraps ErrOption; nothing is written then.
 //
 // If metadata has ChecksumKey, 16 zeros are written as its value. They are to be replaced by what
 // Checksum returns in the end, for which w must be able to go back; Create does so.
@@ -156,8 +156,9 @@ func (x *Writer) Tensors() []Tensor {
 // Bytes returns the bytes of the whole file.
 func (x *Writer) Bytes() int64 { return x.total }
 
-// Write takes the next bytes of the tensors, one after the other: a call may hold a part of a tensor,
-// or several. More bytes than the tensors have are an error, and none of the call are written.
+// Write takes the next bytes of the tensors, one after the other: a call may hold a part of a
+// tensor, or several. More bytes than the tensors have are an error, and none of the call are
+// written.
 func (x *Writer) Write(p []byte) (int, error) {
 	if left := x.size() - x.written; int64(len(p)) > left {
 		return 0, fmt.Errorf("%d bytes after the last tensor: %w", int64(len(p))-left, ErrOption)

@@ -36,6 +36,20 @@ func TestAnIntervalIsStepsATimeOrEpochs(t *testing.T) {
 	}
 }
 
+// The last step of a run is in a checkpoint, also if none was due there.
+func TestARunEndsWithACheckpoint(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := line.Run(t.Context(), []string{"-epochs", "2", "-checkpoint", dir, "-every", "1h"}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := line.Run(t.Context(), []string{"-epochs", "2", "-checkpoint", dir, "-resume"}, &out); err != nil ||
+		!strings.Contains(out.String(), "epoch 3, step 1") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 // An interrupt before the first step, and one during an evaluation, end the program cleanly, too.
 func TestAnInterruptAtAnyTimeIsACleanEndWithCheckpoints(t *testing.T) {
 	t.Parallel()

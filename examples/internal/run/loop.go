@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -122,9 +123,29 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		fmt.Fprintf(l.Out, "%s  test loss %s\n", state, lossText(val))
 		r.tested(val)
 	}
+	if err := l.last(ctx, t); err != nil {
+		return r, err
+	}
 	var err error
 	r.ParametersSHA256, err = digest(t)
 	return r, err
+}
+
+// last takes a checkpoint of the last step, unless there is one. One that cannot be written is no
+// error: the log has it.
+func (l *Loop) last(ctx context.Context, t *trainer.Trainer) error {
+	if l.Folder == nil {
+		return nil
+	}
+	_ = l.Folder.Wait()
+	if all := l.Folder.Checkpoints(); len(all) > 0 && all[len(all)-1].Step == t.Stats().Steps {
+		return nil
+	}
+	err := l.Folder.Save(context.WithoutCancel(ctx), t)
+	if errors.Is(err, checkpoint.ErrSave) {
+		return nil
+	}
+	return err
 }
 
 // fit trains an epoch, or the rest of a restored one, and returns the seconds that it took.

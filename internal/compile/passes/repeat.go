@@ -5,14 +5,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// repeatDepth is the most elementwise operations that Repeat computes again for one reader, one after
-// another.
+// repeatDepth is the most elementwise operations that Repeat computes again for one reader, one
+// after another.
 const repeatDepth = 4
 
 // Repeat computes constants, and what elementwise operations make of them and of other values,
-// separately for each reader, right before the reader. It undoes a merge of two such values that are
-// equal by chance, such as products with 0.2 and with 1/batch where the batch is 5: merged, they are
-// live from the first reader to the last.
+// separately for each reader, right before the reader. It undoes a merge of two such values that
+// are equal by chance, such as products with 0.2 and with 1/batch where the batch is 5: merged,
+// they are live from the first reader to the last.
 //
 //	a = affine x 0.2           a = affine x 0.2
 //	y = f a                    y = f a
@@ -54,7 +54,8 @@ func Repeat(p *ir.Program) {
 }
 
 // constantDepth returns 1 for an instruction that makes a constant, or that computes with a number
-// among its attributes; for an elementwise operation on results of such, by depth, one more; else 0.
+// among its attributes; for an elementwise operation on results of such, by depth, one more; else
+// 0.
 func constantDepth(in *ir.Instr, depth map[kernels.Value]int) (d int) {
 	switch {
 	case in.Op == kernels.Fill:

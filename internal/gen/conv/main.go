@@ -100,9 +100,11 @@ func main() {
 		e.wideInput()
 		e.wideWeight()
 		e.wideOutput()
+		e.turnedOutput("wideWinoTurned", zmm)
 		e.input()
 		e.weight()
 		e.output(bits)
+		e.turnedOutput("winoTurned", ymm)
 	}
 	Generate()
 	if err := typed(stubs); err != nil {
@@ -124,7 +126,7 @@ func typed(stubs string) error {
 		return err
 	}
 	s := strings.NewReplacer(patchType, "*Patch", endingType, "*Epilogue", depthType, "*Depthwise",
-		inputType, "*WinogradInput", weightType, "*WinogradWeight", outputType, "*WinogradOutput").Replace(string(b))
+		inputType, "*WinogradInput", weightType, "*WinogradWeight", outputType, "*WinogradOutput", turnedType, "*WinogradTurned").Replace(string(b))
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }
 

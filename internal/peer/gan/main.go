@@ -3,8 +3,9 @@
 //	go run ./internal/peer/gan -peer python3 -rounds 5
 //
 // The Python needs torch. A step trains the discriminator and then the generator on a batch of 64,
-// with Adam, and moves an average of the generator. Both libraries train the same networks on random
-// pixels in memory, one after the other in each round; the table shows medians over the rounds.
+// with Adam, and moves an average of the generator. Both libraries train the same networks on
+// random pixels in memory, one after the other in each round; the table shows medians over the
+// rounds.
 package main
 
 import (

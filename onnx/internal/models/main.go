@@ -1,11 +1,11 @@
-// Command models imports models of usual architectures, exported by both exporters of PyTorch, and compares their
-// outputs with those of onnxruntime.
+// Command models imports models of usual architectures, exported by both exporters of PyTorch, and
+// compares their outputs with those of onnxruntime.
 //
 //	go run ./onnx/internal/models -peer python3
 //
-// It runs in the root of the module. The Python needs torch, torchvision, transformers, onnx, onnxscript and onnxruntime;
-// onnx/testdata/export.py has the models. With -dir the files are kept there, and made only if the folder has none. The
-// table is that of docs/onnx.md.
+// It runs in the root of the module. The Python needs torch, torchvision, transformers, onnx,
+// onnxscript and onnxruntime; onnx/testdata/export.py has the models. With -dir the files are kept
+// there, and made only if the folder has none. The table is that of docs/onnx.md.
 package main
 
 import (
@@ -32,7 +32,8 @@ import (
 // script exports the models. Its path is that from the root of the module, where the command runs.
 const script = "onnx/testdata/export.py"
 
-// tolerance is the largest difference from onnxruntime, as a part of the largest element of an output.
+// tolerance is the largest difference from onnxruntime, as a part of the largest element of an
+// output.
 const tolerance = 1e-4
 
 // least is the size that outputs must have: of smaller ones any error would pass.
@@ -95,7 +96,8 @@ type row struct {
 	failed  bool
 }
 
-// compare prints the table, and returns an error if a model is not imported or computes something else.
+// compare prints the table, and returns an error if a model is not imported or computes something
+// else.
 func compare(ctx context.Context, out io.Writer, files, names []string) error {
 	dev, err := cpu.Open(cpu.Options{})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package onnxtest predicts with models that testdata/export.py has exported, and compares the results with those that
-// onnxruntime computed.
+// Package onnxtest predicts with models that testdata/export.py has exported, and compares the
+// results with those that onnxruntime computed.
 package onnxtest
 
 import (

@@ -2,8 +2,8 @@ package proto
 
 import "fmt"
 
-// Parse reads a model. Byte fields of the result alias b, which must not change while the model is in use.
-// An error is a *FormatError.
+// Parse reads a model. Byte fields of the result alias b, which must not change while the model is
+// in use. An error is a *FormatError.
 func Parse(b []byte) (*Model, error) {
 	m := new(Model)
 	err := message{b: b}.fields(m.field)
@@ -81,7 +81,8 @@ func (f field) sub(visit func(field) error) error {
 	return f.fields(visit)
 }
 
-// named visits the fields of a nested message that must not be empty: its struct is larger than its bytes.
+// named visits the fields of a nested message that must not be empty: its struct is larger than its
+// bytes.
 func (f field) named(what string, visit func(field) error, name *string) error {
 	if err := f.sub(visit); err != nil {
 		return err

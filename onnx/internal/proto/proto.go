@@ -1,8 +1,9 @@
 // Package proto reads the protobuf messages of ONNX that a model needs, without a protobuf library.
 //
-// [Parse] reads a model, [ParseTensor] a single tensor. Memory is bounded by the file: byte fields alias
-// the bytes that were parsed, nothing is allocated by a length that was read, and a message that takes
-// more memory than its bytes must have a name in them. Fields that the structs lack are skipped.
+// [Parse] reads a model, [ParseTensor] a single tensor. Memory is bounded by the file: byte fields
+// alias the bytes that were parsed, nothing is allocated by a length that was read, and a message
+// that takes more memory than its bytes must have a name in them. Fields that the structs lack are
+// skipped.
 package proto
 
 import "slices"
@@ -115,7 +116,8 @@ const (
 	LocationExternal int64 = 1
 )
 
-// A Tensor is a TensorProto. Its elements are in Raw, or in the list of their type, or in another file.
+// A Tensor is a TensorProto. Its elements are in Raw, or in the list of their type, or in another
+// file.
 type Tensor struct {
 	Name     string
 	Dims     []int64

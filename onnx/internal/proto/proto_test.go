@@ -24,7 +24,8 @@ func numberOf(number int, u uint64) []byte {
 
 func textOf(number int, s string) []byte { return bytesOf(number, []byte(s)...) }
 
-// model is a file with one Relu node, one initializer with packed and unpacked dimensions, and a symbolic batch.
+// model is a file with one Relu node, one initializer with packed and unpacked dimensions, and a
+// symbolic batch.
 func model() []byte {
 	attribute := slices.Concat(textOf(1, "alpha"), []byte{2<<3 | 5}, binary.LittleEndian.AppendUint32(nil, math.Float32bits(.5)))
 	node := slices.Concat(textOf(1, "x"), textOf(1, ""), textOf(2, "y"), textOf(3, "n"), textOf(4, "LeakyRelu"), bytesOf(5, attribute...))

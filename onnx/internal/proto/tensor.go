@@ -34,7 +34,8 @@ func (t *Tensor) errorf(format string, args ...any) error {
 // maxElements keeps a tensor's bytes countable in an int64.
 const maxElements = math.MaxInt64 / 8
 
-// Elements returns the number of elements. A negative dimension and a product beyond 2^60 are errors.
+// Elements returns the number of elements. A negative dimension and a product beyond 2^60 are
+// errors.
 func (t *Tensor) Elements() (int64, error) {
 	n := int64(1)
 	for _, d := range t.Dims {
@@ -49,9 +50,9 @@ func (t *Tensor) Elements() (int64, error) {
 	return n, nil
 }
 
-// Check returns an error unless the tensor has as many elements as its dimensions say, of a type with a fixed
-// size, in one place: Raw or the list of its type. A tensor whose elements are in another file needs its bytes
-// in Raw first, with External and Location cleared.
+// Check returns an error unless the tensor has as many elements as its dimensions say, of a type
+// with a fixed size, in one place: Raw or the list of its type. A tensor whose elements are in
+// another file needs its bytes in Raw first, with External and Location cleared.
 func (t *Tensor) Check() error {
 	n, err := t.Elements()
 	if err != nil {
@@ -152,7 +153,8 @@ func half(bits uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// Int64 returns element i of a tensor of integers or bools that passed Check. A uint64 keeps its bits.
+// Int64 returns element i of a tensor of integers or bools that passed Check. A uint64 keeps its
+// bits.
 func (t *Tensor) Int64(i int) int64 {
 	switch {
 	case len(t.Int64s) > 0:

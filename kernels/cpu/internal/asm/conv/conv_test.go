@@ -19,6 +19,8 @@ func TestFieldsLieWhereTheAssemblyReadsThem(t *testing.T) {
 		"WinogradWeight": {asmtest.Offsets[conv.WinogradWeight](), fields{"Src": 0, "Taps": 24, "Dst": 48, "Plane": 72, "N": 80}},
 		"WinogradOutput": {asmtest.Offsets[conv.WinogradOutput](), fields{"M": 0, "Dst": 24, "Bias": 48, "Segments": 72, "Masks": 96,
 			"SegCount": 120, "Rows": 128, "RowM": 136, "PlaneM": 144, "RowDst": 152, "Width": 160, "Flags": 168}},
+		"WinogradTurned": {asmtest.Offsets[conv.WinogradTurned](), fields{"M": 0, "Dst": 24, "Bias": 48, "Pixels": 72,
+			"Tiles": 96, "RowM": 104, "PlaneM": 112, "Flags": 120}},
 	} {
 		for field, want := range c.want {
 			if got := c.got[field]; got != want {

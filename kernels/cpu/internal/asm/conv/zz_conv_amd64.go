@@ -114,6 +114,11 @@ func wideWinoWeight32(w *WinogradWeight)
 //go:noescape
 func wideWinoOutput32(w *WinogradOutput)
 
+// wideWinoTurned32 makes the pixels of tiles for a vector of outputs: Aᵀ·m·A of each tile, bias and activation.
+//
+//go:noescape
+func wideWinoTurned32(w *WinogradTurned)
+
 // winoInput32 transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel. It overwrites the packed pixels.
 //
 //go:noescape
@@ -128,6 +133,11 @@ func winoWeight32(w *WinogradWeight)
 //
 //go:noescape
 func winoOutput32(w *WinogradOutput)
+
+// winoTurned32 makes the pixels of tiles for a vector of outputs: Aᵀ·m·A of each tile, bias and activation.
+//
+//go:noescape
+func winoTurned32(w *WinogradTurned)
 
 // widePatchRuns64 packs pixels.
 //
@@ -239,6 +249,11 @@ func wideWinoWeight64(w *WinogradWeight)
 //go:noescape
 func wideWinoOutput64(w *WinogradOutput)
 
+// wideWinoTurned64 makes the pixels of tiles for a vector of outputs: Aᵀ·m·A of each tile, bias and activation.
+//
+//go:noescape
+func wideWinoTurned64(w *WinogradTurned)
+
 // winoInput64 transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel. It overwrites the packed pixels.
 //
 //go:noescape
@@ -253,3 +268,8 @@ func winoWeight64(w *WinogradWeight)
 //
 //go:noescape
 func winoOutput64(w *WinogradOutput)
+
+// winoTurned64 makes the pixels of tiles for a vector of outputs: Aᵀ·m·A of each tile, bias and activation.
+//
+//go:noescape
+func winoTurned64(w *WinogradTurned)

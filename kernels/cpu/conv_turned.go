@@ -1,0 +1,197 @@
+package cpu
+
+import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+)
+
+// Winograd's convolution of a few tiles, as when a single image is predicted: 49 tiles of 14x14
+// pixels fill 64 columns. The products are turned around there: tiles are their rows, of which a
+// kernel takes any number, and outputs are their columns. Panels of tiles are transformed first; then
+// a task is one panel of outputs: transform its weights, multiply, transform the products to pixels
+// of a vector of outputs, and transpose these. Every sum is the same as that of the other way, to the
+// bit.
+
+// winoFewTiles is the most tiles of which products are turned around.
+const winoFewTiles = 63
+
+// A winoTurned holds what turned products need besides.
+type winoTurned struct {
+	v         []byte // transformed tiles: [panels, places, channels]
+	outPanels int
+	tiles     int
+	pixels    []int64 // by tile: see conv.WinogradTurned
+}
+
+// fewTiles returns the most tiles of which products are turned around. Their pixels, and one that
+// stands for those outside of the image, fit into winoWorker.pixels.
+func fewTiles(s *gemm.Kernels) int {
+	return min(winoFewTiles, (winoChannels*conv.WinogradPlaces*s.Cols/conv.For(s).Lanes-1)/4)
+}
+
+// turnedBytes returns the bytes of transformed weights and tiles, and the bytes of products of a
+// worker.
+func turnedBytes(s *gemm.Kernels, rows, channels int) (weights, v, m int) {
+	panel, n := s.Cols*s.Size(), fewTiles(s)
+	weights = ceilDiv(rows, s.Cols) * conv.WinogradPlaces * (channels*panel + winoPad)
+	v = ceilDiv(n, s.Cols) * conv.WinogradPlaces * (channels*panel + winoPad)
+	return weights, v, conv.WinogradPlaces * (n*panel + winoPad)
+}
+
+// turnedWork returns the workspace in bytes of turned products with up to that many rows and
+// channels.
+func (v *convolution) turnedWork(workers int64, rows, channels int) int64 {
+	if v.rounded || v.groups != 1 {
+		return 0
+	}
+	weights, tiles, m := turnedBytes(v.kernels, rows, channels)
+	_, pixels, _, _ := winoBytes(v.kernels, 1, rows, channels)
+	return int64(weights) + int64(tiles) + workers*int64(pixels+m)
+}
+
+// turns reports whether products are turned around: an eighth of the columns would be idle, and
+// there are as many panels of outputs as of tiles, for as many threads.
+func (x *winograd) turns() bool {
+	tiles, cols := x.images*x.tiles.pixels(), x.kernels.Cols
+	panels := ceilDiv(tiles, cols)
+	return x.mayTurn && !x.norm.on() && x.act == nil && tiles <= fewTiles(x.kernels) && x.rows%cols == 0 &&
+		x.rows/cols >= panels && 8*tiles <= 7*panels*cols
+}
+
+// bindTurned gives turned products their parts of the workspace.
+func (x *winograd) bindTurned(work []byte) {
+	s := x.kernels
+	size, tiles := s.Size(), x.images*x.tiles.pixels()
+	weights, v, m := turnedBytes(s, x.rows, x.channels)
+	_, pixels, _, _ := winoBytes(s, 1, x.rows, x.channels)
+	t := &winoTurned{outPanels: x.rows / s.Cols, tiles: tiles}
+	x.turned, x.panels = t, ceilDiv(tiles, s.Cols)
+	x.planeU = x.channels*s.Cols*size + winoPad
+	x.u, work = work[:weights:weights], work[weights:]
+	t.v, work = work[:v:v], work[v:]
+	for i := range x.workers {
+		w := &x.workers[i]
+		for range s.Cols / x.packer.Lanes {
+			p, _ := newPatch(&x.tiles, x.packer.Lanes, nil)
+			w.vectors = append(w.vectors, winoVector{patch: p})
+		}
+		w.pixels, work = work[:pixels:pixels], work[pixels:]
+		w.m, work = work[:m:m], work[m:]
+	}
+	vector, width := x.packer.Lanes*size, x.out[1]
+	outside := x.images * x.out[0] * width
+	for tile := range tiles {
+		image, at := tile/x.tiles.pixels(), tile%x.tiles.pixels()
+		row, col := 2*(at/x.tiles.cols.n), 2*(at%x.tiles.cols.n)
+		for i := range 4 {
+			r, c := row+i/2, col+i%2
+			px := (image*x.out[0]+r)*width + c
+			if r >= x.out[0] || c >= width {
+				px = outside
+			}
+			t.pixels = append(t.pixels, int64(px*vector))
+		}
+	}
+}
+
+// tilesOf returns the tiles of a panel: they are shared evenly.
+func (x *winograd) tilesOf(panel int) (first, n int) {
+	first = panel * x.turned.tiles / x.panels
+	return first, (panel+1)*x.turned.tiles/x.panels - first
+}
+
+// panelV returns the transformed tiles of a panel.
+func (x *winograd) panelV(panel int) []byte {
+	return x.turned.v[panel*conv.WinogradPlaces*(x.channels*x.kernels.Cols*x.kernels.Size()+winoPad):]
+}
+
+// winoTurnedTiles is the first half of turned products: a task transforms a panel of tiles.
+type winoTurnedTiles struct{ *winograd }
+
+// do computes task i.
+func (x winoTurnedTiles) do(i, worker int) {
+	first, n := x.tilesOf(i)
+	x.transform(&x.workers[worker], x.panelV(i), 0, first, n)
+}
+
+// winoTurnedOutputs is the second half: a task is a panel of outputs.
+type winoTurnedOutputs struct{ *winograd }
+
+// do computes task i.
+func (x winoTurnedOutputs) do(i, worker int) {
+	w, s := &x.workers[worker], x.kernels
+	size := s.Size()
+	panel := s.Cols * size
+	u := x.u[i*conv.WinogradPlaces*x.planeU:]
+	x.turnedWeights(w, u, i*s.Cols)
+	planeM := x.turned.tiles*panel + winoPad
+	t := &w.tile
+	t.StepB, t.K, t.N, t.Flags = panel, x.channels, s.Cols, 0
+	t.RowA, t.StepA, t.RowC = size, panel, panel
+	for p := range x.panels {
+		first, n := x.tilesOf(p)
+		v := x.panelV(p)
+		for place := range conv.WinogradPlaces {
+			t.B = u[place*x.planeU:]
+			multiplyRows(s, t, v[place*x.planeU:], w.m[place*planeM+first*panel:], n)
+		}
+	}
+	for lane := 0; lane < s.Cols; lane += x.packer.Lanes {
+		x.writeTurned(w, w.m[lane*size:], planeM, i*s.Cols+lane)
+	}
+}
+
+// turnedWeights transforms the weights of a panel of outputs from row on.
+func (x *winograd) turnedWeights(w *winoWorker, u []byte, row int) {
+	s, a, lanes := x.kernels, &w.weight, x.packer.Lanes
+	size := s.Size()
+	vector := lanes * size
+	a.Taps, a.Plane, a.N = x.taps, x.planeU, lanes
+	for lane := 0; lane < s.Cols; lane += lanes {
+		src := x.w[(row+lane)*x.rowW:]
+		for c := 0; c < x.channels; c += winoChannels {
+			n := min(winoChannels, x.channels-c)
+			s.PackCols(w.pixels, src[c*x.channelW:], n*winoTaps, x.rowW, lanes, vector)
+			for k := range n {
+				a.Src, a.Dst = w.pixels[k*winoTaps*vector:], u[((c+k)*s.Cols+lane)*size:]
+				x.packer.WinogradWeight(a)
+			}
+		}
+	}
+}
+
+// writeTurned transforms products to the pixels of a vector of outputs from row on.
+func (x *winograd) writeTurned(w *winoWorker, m []byte, planeM, row int) {
+	size, lanes := x.kernels.Size(), x.packer.Lanes
+	vector, pixels := lanes*size, x.out[0]*x.out[1]
+	w.turned = conv.WinogradTurned{M: m, Dst: w.pixels, Pixels: x.turned.pixels, Tiles: x.turned.tiles, RowM: x.kernels.Cols * size,
+		PlaneM: planeM, Flags: x.flags}
+	if x.bias != nil {
+		w.turned.Bias = x.bias[row*size:]
+	}
+	x.packer.WinogradTurned(&w.turned)
+	for image := range x.images {
+		dst := x.dst[(image*x.rows+row)*pixels*size:]
+		// The last pixels may be written twice: an image has a vector of them.
+		for px := 0; px < pixels; px += lanes {
+			at := min(px, pixels-lanes)
+			x.kernels.PackCols(dst[at*size:], w.pixels[(image*pixels+at)*vector:], lanes, vector, lanes, pixels*size)
+		}
+	}
+}
+
+// multiplyRows computes n rows of C = A·B with tiles of about as many rows each.
+func multiplyRows(s *gemm.Kernels, t *gemm.Tile, a, c []byte, n int) {
+	count := ceilDiv(n, s.Rows)
+	least, more := n/count, n%count
+	row := 0
+	for i := range count {
+		t.Rows = least
+		if i < more {
+			t.Rows++
+		}
+		t.A, t.C = a[row*t.RowA:], c[row*t.RowC:]
+		s.Tiles[t.Rows](t)
+		row += t.Rows
+	}
+}
