@@ -109,20 +109,9 @@ func (t *Trainer) openBatch(ctx context.Context, b Batch) (*epochPass, *boundPro
 	if err != nil {
 		return nil, nil, err
 	}
-	if t.own.passes == nil {
-		t.own.passes = make([]epochPass, t.plan.objectives(compile.Train))
-	}
-	p, opt, window := &t.own.passes[objective], &t.plan.opt, max(1, t.plan.opt.Accumulate)
+	p, opt, window := t.own.pass(t, objective), &t.plan.opt, max(1, t.plan.opt.Accumulate)
 	if p.steps == 0 {
-		sums, updates := append(p.objectives[:0], make([]objectiveSums, len(t.own.passes))...), p.updatesBefore[:0]
-		metrics := p.stepMetrics
-		if metrics == nil {
-			metrics = t.plan.newStepMetrics()
-		}
-		*p = epochPass{t: t, mode: compile.Train, total: window, objectives: sums, stepMetrics: metrics}
-		p.source = batchSource{dataset: streamed, samples: window * b.Rows}
-		p.updatesBefore = append(updates, make([]int64, len(t.own.passes))...)
-		t.addCounts(p, 1)
+		p.beginWindow(t, b.Rows)
 	}
 	p.stepsBefore = t.trainedSteps()
 	place, _, _ := opt.window(compile.Train, p.steps, window)
@@ -137,6 +126,28 @@ func (t *Trainer) openBatch(ctx context.Context, b Batch) (*epochPass, *boundPro
 	k.objective = objective
 	p.source.full, err = t.programs.find(k)
 	return p, p.source.full, err
+}
+
+// pass returns the pass of an objective.
+func (o *ownSteps) pass(t *Trainer, objective int) *epochPass {
+	if o.passes == nil {
+		o.passes = make([]epochPass, t.plan.objectives(compile.Train))
+	}
+	return &o.passes[objective]
+}
+
+// beginWindow makes p the pass of a new window of Trainer.Step, whose batches have a number of rows. It
+// uses the memory of the window before.
+func (p *epochPass) beginWindow(t *Trainer, rows int) {
+	n, window := t.plan.objectives(compile.Train), max(1, t.plan.opt.Accumulate)
+	sums, metrics := slices.Grow(p.objectives[:0], n)[:n], p.stepMetrics
+	clear(sums)
+	if metrics == nil {
+		metrics = t.plan.newStepMetrics()
+	}
+	*p = epochPass{t: t, mode: compile.Train, total: window, objectives: sums, stepMetrics: metrics,
+		updatesBefore: append(p.updatesBefore[:0], t.counters.updates...)}
+	p.source = batchSource{dataset: streamed, samples: window * rows}
 }
 
 // checkBatch returns the objective of b, or an error if no step may be trained on it now.
@@ -166,7 +177,7 @@ func (t *Trainer) checkBatch(b Batch) (objective int, err error) {
 				"the trainer is %w until step %d", paused.steps, stepsName, ErrBusy, first+window)
 		}
 	}
-	if err := t.checkUnfinished("Step", true); window > 1 && err != nil {
+	if err := t.checkUnfinished("Step", true); err != nil {
 		return 0, err
 	}
 	full := t.plan.fullKey(compile.Train, streamed)

@@ -260,7 +260,10 @@ func (r *restoration) setCounters() {
 		t.unfinished = i.unfinished(t.plan)
 	}
 	for _, w := range i.Windows {
-		t.openWindow(w)
+		k := t.plan.objectiveNamed(w.Objective)
+		p := t.own.pass(t, k)
+		p.beginWindow(t, t.plan.opt.Batch)
+		p.steps, p.objectives[k].lost = w.Steps, w.Lost
 	}
 }
 
@@ -277,20 +280,6 @@ func (i *Info) unfinished(p *planned) *unfinishedEpoch {
 		u.sums = append(u.sums, objectiveSums{float64(s.Loss), float64(s.Weight), s.Steps, s.Skipped, s.NonFinite, s.Lost})
 	}
 	return u
-}
-
-// openWindow continues an unfinished window of Trainer.Step. t.mu is held.
-func (t *Trainer) openWindow(w WindowInfo) {
-	n := t.plan.objectives(compile.Train)
-	if t.own.passes == nil {
-		t.own.passes = make([]epochPass, n)
-	}
-	objective, window := t.plan.objectiveNamed(w.Objective), t.plan.opt.Accumulate
-	p := &t.own.passes[objective]
-	*p = epochPass{t: t, mode: compile.Train, total: window, steps: w.Steps, objectives: make([]objectiveSums, n),
-		updatesBefore: slices.Clone(t.counters.updates)}
-	p.objectives[objective].lost = w.Lost
-	p.source = batchSource{dataset: streamed, samples: window * t.plan.opt.Batch}
 }
 
 // setSchedules sets the states of schedules. undo sets them back.
