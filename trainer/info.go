@@ -191,57 +191,39 @@ func (t *Trainer) stateInfo(p *epochPass) (Info, error) {
 		u = p.unfinished(c)
 		fallthrough
 	case u != nil:
-		i.Position, i.Epoch = u.position, u.info()
+		i.Position, i.Epoch = u.position, u.EpochInfo
 	case p != nil && p.steps == 0 && p.total > 0: // nothing of the epoch is done
 		i.Position.Epoch, i.Epochs = p.epoch, p.epoch
 	}
 	return i, nil
 }
 
-// unfinishedEpoch is what a pass over the rest of an epoch starts with.
+// unfinishedEpoch is where a pass over the rest of an epoch starts, and with which numbers.
 type unfinishedEpoch struct {
 	position Position
-	pending  int // index of position.Objective
-	total    int // batches of the epoch
-	samples  int
-	uploaded int64
-	correct  float64
-	totals   []float64
-	sums     []objectiveSums
-	// The numbers before the epoch, less those of the trainer.
-	stepsSince   int64
-	updatesSince []int64
-	data         DataInfo
+	*EpochInfo
 }
 
 // unfinished returns what is left of the epoch of p, of which at least one step is finished. c are
 // the counters of the trainer.
 func (p *epochPass) unfinished(c *counters) *unfinishedEpoch {
-	u := &unfinishedEpoch{position: Position{Epoch: p.epoch, Step: p.steps}, total: p.total, samples: p.samples,
-		uploaded: p.uploaded, correct: p.correct, totals: slices.Clone(p.totals), sums: slices.Clone(p.objectives),
-		stepsSince: p.stepsBefore, updatesSince: slices.Clone(p.updatesBefore), data: p.source.data.info()}
+	e := &EpochInfo{Steps: p.total, Samples: p.samples, Uploaded: p.uploaded, Correct: Number(p.correct), Metrics: numbersOf(p.totals),
+		StepsSince: p.stepsBefore, UpdatesSince: slices.Clone(p.updatesBefore), Data: p.source.data.info()}
+	for _, s := range p.objectives {
+		e.Sums = append(e.Sums, SumsInfo{Number(s.loss), Number(s.weight), s.steps, s.skipped, s.nonFinite, s.lost})
+	}
+	u := &unfinishedEpoch{Position{Epoch: p.epoch, Step: p.steps}, e}
 	// A batch whose remaining objectives have no step in it is finished.
 	if p.pending > 0 {
-		u.pending = p.objectiveAfter(p.pending-1, p.steps)
-		u.position.Objective = p.t.plan.info.objectives[u.pending].name
+		u.position.Objective = p.t.plan.info.objectives[p.objectiveAfter(p.pending-1, p.steps)].name
 	}
 	if p.body == nil || !p.body.paused { // else the counts are relative already
-		u.stepsSince -= c.steps
+		e.StepsSince -= c.steps
 		for i, n := range c.updates {
-			u.updatesSince[i] -= n
+			e.UpdatesSince[i] -= n
 		}
 	}
 	return u
-}
-
-// info returns u as data.
-func (u *unfinishedEpoch) info() *EpochInfo {
-	e := &EpochInfo{Steps: u.total, Samples: u.samples, Uploaded: u.uploaded, Correct: Number(u.correct),
-		Metrics: numbersOf(u.totals), StepsSince: u.stepsSince, UpdatesSince: u.updatesSince, Data: u.data}
-	for _, s := range u.sums {
-		e.Sums = append(e.Sums, SumsInfo{Number(s.loss), Number(s.weight), s.steps, s.skipped, s.nonFinite, s.lost})
-	}
-	return e
 }
 
 // begin starts p, a pass of training, where the next epoch begins or an unfinished one goes on.
@@ -254,16 +236,20 @@ func (t *Trainer) begin(p *epochPass) error {
 		c.epochs++
 		return nil
 	}
-	if now := p.source.data.info(); now.Samples != u.data.Samples || !slices.Equal(now.Fields, u.data.Fields) {
+	if now := p.source.data.info(); now.Samples != u.Data.Samples || !slices.Equal(now.Fields, u.Data.Fields) {
 		return fmt.Errorf("step %d of epoch %d is next, of %d samples with fields %q, and this dataset has %d with %q: "+
 			"pass the same data, or set RestoreOptions.NextEpoch: %w", u.position.Step+1, u.position.Epoch,
-			u.data.Samples, u.data.Fields, now.Samples, now.Fields, ErrData)
+			u.Data.Samples, u.Data.Fields, now.Samples, now.Fields, ErrData)
 	}
-	p.epoch, p.steps, p.pending = u.position.Epoch, u.position.Step, u.pending
-	p.samples, p.uploaded, p.correct = u.samples, u.uploaded, u.correct
-	copy(p.totals, u.totals)
-	copy(p.objectives, u.sums)
-	p.stepsBefore, p.updatesBefore = u.stepsSince+c.steps, slices.Clone(u.updatesSince)
+	p.epoch, p.steps, p.pending = u.position.Epoch, u.position.Step, t.plan.objectiveNamed(u.position.Objective)
+	p.samples, p.uploaded, p.correct = u.Samples, u.Uploaded, float64(u.Correct)
+	for i := range min(len(p.totals), len(u.Metrics)) {
+		p.totals[i] = float64(u.Metrics[i])
+	}
+	for i, s := range u.Sums {
+		p.objectives[i] = objectiveSums{float64(s.Loss), float64(s.Weight), s.Steps, s.Skipped, s.NonFinite, s.Lost}
+	}
+	p.stepsBefore, p.updatesBefore = u.StepsSince+c.steps, slices.Clone(u.UpdatesSince)
 	for i, n := range c.updates {
 		p.updatesBefore[i] += n
 	}
@@ -295,7 +281,7 @@ func (t *Trainer) checkUnfinished(what string, withinWindow bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, n := t.unfinished, max(1, t.plan.opt.Accumulate)
-	if u == nil || withinWindow && (n == 1 || u.position.Step%n == 0 && u.pending == 0) {
+	if u == nil || withinWindow && (n == 1 || u.position.Step%n == 0 && u.position.Objective == "") {
 		return nil
 	}
 	return fmt.Errorf("epoch %d was restored at step %d, which %s would break: the trainer is %w: finish the epoch first, "+

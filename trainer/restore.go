@@ -14,7 +14,7 @@ import (
 
 // StateSource is where Restore reads a state from: State.Source, or a file.
 type StateSource interface {
-	// Info returns the numbers of the state.
+	// Info returns the numbers of the state. Nobody changes afterwards what they refer to.
 	Info() (Info, error)
 	// Tensors returns the names, types and shapes of the tensors, in any order.
 	Tensors() []NamedSpec
@@ -257,7 +257,7 @@ func (r *restoration) setCounters() {
 		return
 	}
 	if i.Epoch != nil {
-		t.unfinished = i.unfinished(t.plan)
+		t.unfinished = &unfinishedEpoch{i.Position, i.Epoch}
 	}
 	for _, w := range i.Windows {
 		k := t.plan.objectiveNamed(w.Objective)
@@ -265,21 +265,6 @@ func (r *restoration) setCounters() {
 		p.beginWindow(t, t.plan.opt.Batch)
 		p.steps, p.objectives[k].lost = w.Steps, w.Lost
 	}
-}
-
-// unfinished returns the unfinished epoch of the state, for a trainer with plan p that it fits.
-func (i *Info) unfinished(p *planned) *unfinishedEpoch {
-	e := i.Epoch
-	u := &unfinishedEpoch{position: i.Position, pending: p.objectiveNamed(i.Position.Objective), total: e.Steps,
-		samples: e.Samples, uploaded: e.Uploaded, correct: float64(e.Correct), stepsSince: e.StepsSince,
-		updatesSince: slices.Clone(e.UpdatesSince), data: e.Data}
-	for _, x := range e.Metrics {
-		u.totals = append(u.totals, float64(x))
-	}
-	for _, s := range e.Sums {
-		u.sums = append(u.sums, objectiveSums{float64(s.Loss), float64(s.Weight), s.Steps, s.Skipped, s.NonFinite, s.Lost})
-	}
-	return u
 }
 
 // setSchedules sets the states of schedules. undo sets them back.
