@@ -129,15 +129,9 @@ func newParamCopy(m *memory, dst, src string) (*paramCopy, error) {
 	status, _ := m.plan.homes.Find(ir.Guard, ir.GuardName)
 	var unmixed []string
 	for _, p := range pairs {
-		to, dstOffloaded := m.offloadedSpan(p.dst.Ref)
-		from, srcOffloaded := m.offloadedSpan(p.src.Ref)
-		if !dstOffloaded {
-			to = m.span(m.ref(p.dst.Ref, 0))
-		}
-		if !srcOffloaded {
-			from = m.span(m.ref(p.src.Ref, 0))
-		}
-		c.copies = append(c.copies, kernels.Copy{Dst: to, Src: from})
+		_, dstOffloaded := m.offloadedSpan(p.dst.Ref)
+		_, srcOffloaded := m.offloadedSpan(p.src.Ref)
+		c.copies = append(c.copies, kernels.Copy{Dst: m.place(p.dst.Ref), Src: m.place(p.src.Ref)})
 		switch {
 		case !p.dst.Spec.Type.Float():
 			unmixed = append(unmixed, fmt.Sprintf("%q is %v, and only floats are mixed", p.dst.Name, p.dst.Spec.Type))

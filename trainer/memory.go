@@ -104,6 +104,14 @@ func (m *memory) offloadedSpan(ref arena.Ref) (s arena.Span, ok bool) {
 	return arena.Span{}, false
 }
 
+// place returns the place of a program's reference between steps, offloaded or in the arena.
+func (m *memory) place(ref arena.Ref) arena.Span {
+	if s, ok := m.offloadedSpan(ref); ok {
+		return s
+	}
+	return m.span(m.ref(ref, 0))
+}
+
 // binding returns where the regions of programs on slot i start.
 func (m *memory) binding(i int) kernels.Binding {
 	b := kernels.Binding{Memory: m.arena.Memory(), Base: m.plan.regions[i].Bases(&m.plan.layout)}

@@ -281,11 +281,7 @@ func (w *predictorWeights) copyOnDevice(from *memory, compute arena.Stream, all 
 		}
 	}()
 	for _, x := range all {
-		src, ok := from.offloadedSpan(x.from.Ref)
-		if !ok {
-			src = from.span(from.ref(x.from.Ref, 0))
-		}
-		if err := compute.Copy(w.span(x.Ref, 0), src); err != nil {
+		if err := compute.Copy(w.span(x.Ref, 0), from.place(x.from.Ref)); err != nil {
 			return fmt.Errorf("%q: %w", x.Name, err)
 		}
 	}

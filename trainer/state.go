@@ -104,15 +104,6 @@ func (m *memory) stateSpan(offset, size int64) arena.Span {
 	return arena.Span{Memory: m.pinned, Offset: m.plan.extraPinnedBytes() - m.plan.captureBytes() + offset, Size: size}
 }
 
-// regionSpan returns the place of a whole region of programs, on the device or in pinned memory.
-func (m *memory) regionSpan(r arena.Region) arena.Span {
-	ref := arena.Ref{Region: r, Size: m.plan.homes.Bytes(r)}
-	if s, ok := m.offloadedSpan(ref); ok {
-		return s
-	}
-	return m.span(m.ref(ref, 0))
-}
-
 // captures is what a trainer has for captures of its state.
 type captures struct {
 	tensors          []stateTensor // of the state
@@ -214,7 +205,7 @@ func (t *Trainer) enqueueCapture(s *State, running *epochPass) error {
 	m, compute, start := t.memory, t.streams.compute, int64(0)
 	for _, r := range stateRegions {
 		if n := m.plan.homes.Bytes(r); n > 0 && (r != ir.Gradients || windowOpen) {
-			if err := compute.Copy(m.stateSpan(start, n), m.regionSpan(r)); err != nil {
+			if err := compute.Copy(m.stateSpan(start, n), m.place(arena.Ref{Region: r, Size: n})); err != nil {
 				return err
 			}
 			start += n

@@ -183,20 +183,12 @@ func (t *Trainer) restartAverages(names map[string]bool) error {
 		if !names[average.Name] {
 			continue
 		}
-		err := t.streams.compute.Copy(t.memory.anySpan(average.Ref), t.memory.anySpan(t.plan.parameter(average.Name).Ref))
+		err := t.streams.compute.Copy(t.memory.place(average.Ref), t.memory.place(t.plan.parameter(average.Name).Ref))
 		if err != nil {
 			return fmt.Errorf("average of %q: %w", average.Name, err)
 		}
 	}
 	return t.streams.compute.Sync()
-}
-
-// anySpan returns the place of a program's reference, offloaded or in the arena.
-func (m *memory) anySpan(ref arena.Ref) arena.Span {
-	if s, ok := m.offloadedSpan(ref); ok {
-		return s
-	}
-	return m.span(m.ref(ref, 0))
 }
 
 // ReadWeights calls read, in which no weight changes. Predictions wait for it, so that read must
