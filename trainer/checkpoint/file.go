@@ -79,21 +79,21 @@ func (f *Folder) create(j job) (c Checkpoint, err error) {
 
 // describe adds what the header and the folder say to a checkpoint that has a step.
 func describe(dir string, c Checkpoint) (Checkpoint, error) {
-	path := filepath.Join(dir, stem(c.Step)+suffix)
-	file, err := open(path)
+	file, err := open(filepath.Join(dir, stem(c.Step)+suffix))
 	if err != nil {
 		return c, err
 	}
 	defer file.Close()
-	m, err := file.metadata()
-	if err != nil {
-		return c, err
-	}
-	c.Name, c.Bytes, c.Metrics = file.name, 0, m.Metrics
+	return file.describe(dir, c)
+}
+
+// describe is the function of that name for the open file of a checkpoint.
+func (f *file) describe(dir string, c Checkpoint) (Checkpoint, error) {
 	parts, err := filesOf(dir, c.Step)
 	if err != nil {
 		return c, err
 	}
+	c.Name, c.Bytes, c.Metrics = f.name, 0, f.metadata.Metrics
 	for _, name := range parts {
 		if s, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			c.Bytes += s.Size()
@@ -158,7 +158,8 @@ func (f *Folder) sweep() error {
 // file is an open checkpoint. It is a source of Trainer.Restore.
 type file struct {
 	*safetensors.File
-	name string // of the file, or of the index
+	name     string // of the file, or of the index
+	metadata metadata
 }
 
 // open opens the checkpoint whose file has a path if it is one; else its index does.
@@ -171,26 +172,27 @@ func open(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{f, name}, nil
+	m, err := readMetadata(f, name)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &file{f, name, m}, nil
 }
 
-// metadata returns the content of the entry.
-func (f *file) metadata() (m metadata, err error) {
+// readMetadata returns the content of the entry in a file.
+func readMetadata(f *safetensors.File, name string) (m metadata, err error) {
 	text, ok := f.Metadata()[MetadataKey]
 	if !ok {
-		return m, fmt.Errorf("%w: %s has no entry %q in its metadata", safetensors.ErrFormat, f.name, MetadataKey)
+		return m, fmt.Errorf("%w: %s has no entry %q in its metadata", safetensors.ErrFormat, name, MetadataKey)
 	}
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return m, fmt.Errorf("%w: %s: entry %q: %w", safetensors.ErrFormat, f.name, MetadataKey, err)
+		return m, fmt.Errorf("%w: %s: entry %q: %w", safetensors.ErrFormat, name, MetadataKey, err)
 	}
 	return m, nil
 }
 
 // Info implements trainer.StateSource.
-func (f *file) Info() (trainer.Info, error) {
-	m, err := f.metadata()
-	return m.Info, err
-}
+func (f *file) Info() (trainer.Info, error) { return f.metadata.Info, nil }
 
 // Tensors implements trainer.StateSource.
 func (f *file) Tensors() []trainer.NamedSpec {

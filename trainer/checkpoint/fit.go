@@ -74,7 +74,7 @@ func (f *Folder) epoch(ctx context.Context, t *trainer.Trainer, ds dataloader.Da
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	begun := t.Position()
-	w := watch{f: f, t: t, epoch: int(begun.Epoch), ended: make(chan struct{})}
+	w := watch{f: f, t: t, epoch: begun.Epoch, ended: make(chan struct{})}
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		if w.run(ctx) {

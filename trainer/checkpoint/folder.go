@@ -16,9 +16,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
-// Folder is a folder of checkpoints of one run, which it has locked, but with
-// Options.ReadOnly. Steps, Fit, Resume, Measured
-// and Save are for the goroutine that trains; the other methods may be called from any.
+// Folder is a folder of checkpoints of one run, which it has locked, but with Options.ReadOnly.
+// Steps, Fit, Resume, Measured and Save are for the goroutine that trains; the other methods may be
+// called from any.
 type Folder struct {
 	dir string
 	opt Options

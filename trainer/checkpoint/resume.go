@@ -29,10 +29,11 @@ type Passed struct {
 
 // Resume restores t from the newest checkpoint that can be read and whose checksum is right. Newer
 // ones that cannot be read are passed over. They stay in the folder, as they may be read again,
-// until a checkpoint of the same step replaces them or Options.Keep later ones are complete. If the folder has no checkpoint, t stays as it is, and Found is false. If
-// none of several can be read, the error is an *UnreadableError. A checkpoint that does not fit t
-// is the error of Trainer.Restore, which names what differs; an older one is then not tried. After
-// any error t is as it was.
+// until a checkpoint of the same step replaces them or Options.Keep later ones are complete. If the
+// folder has no checkpoint, t stays as it is, and Found is false. If none of several can be read,
+// the error is an *UnreadableError. A checkpoint that does not fit t is the error of
+// Trainer.Restore, which names what differs; an older one is then not tried. After any error t is as
+// it was.
 func (f *Folder) Resume(ctx context.Context, t *trainer.Trainer) (Resumed, error) {
 	return f.ResumeWith(ctx, t, trainer.RestoreOptions{})
 }
@@ -113,22 +114,18 @@ type restoreOptions func(trainer.Info) trainer.RestoreOptions
 
 // restore restores t from one checkpoint, after comparing its checksum.
 func (f *Folder) restore(ctx context.Context, t *trainer.Trainer, c Checkpoint, options restoreOptions) (trainer.Restored, Checkpoint, error) {
-	c, err := describe(f.dir, c)
-	if err != nil {
-		return trainer.Restored{}, c, err
-	}
 	file, err := open(f.path(c.Step))
 	if err != nil {
 		return trainer.Restored{}, c, err
 	}
 	defer file.Close()
+	if c, err = file.describe(f.dir, c); err != nil {
+		return trainer.Restored{}, c, err
+	}
 	if err := file.Verify(ctx); err != nil {
 		return trainer.Restored{}, c, err
 	}
-	info, err := file.Info()
-	if err != nil {
-		return trainer.Restored{}, c, err
-	}
+	info := file.metadata.Info
 	opt := options(info)
 	restored, err := t.Restore(ctx, file, opt)
 	if err == nil && !opt.ParametersOnly {

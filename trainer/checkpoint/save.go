@@ -105,7 +105,7 @@ func (f *Folder) takeIn(ctx context.Context, t *trainer.Trainer, epoch int) (tak
 		return true, nil
 	case err != nil:
 		return false, err
-	case epoch >= 0 && int64(state.Info().Position.Epoch) != int64(epoch):
+	case epoch >= 0 && state.Info().Position.Epoch != epoch:
 		state.Release()
 		return false, nil
 	}
