@@ -31,16 +31,7 @@ func (c counted) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) erro
 // A server that is interrupted while it trains goes on with -resume, and ends with the same
 // weights.
 func TestAnInterruptedTrainingGoesOnWithTheSameBits(t *testing.T) {
-	train, test, err := run.Digits("", 1, 28, 28)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if train, err = dataloader.Subset(train, 0, 320); err != nil {
-		t.Fatal(err)
-	}
-	if test, err = dataloader.Subset(test, 0, 32); err != nil {
-		t.Fatal(err)
-	}
+	train, test := digits(t, 320, 32)
 	dev := cputest.OpenChecked(t, cpu.Options{Threads: 2})
 	// weights trains and returns the parameters, or the error.
 	weights := func(ctx context.Context, ds dataloader.Dataset, f flags, out io.Writer) (all []byte, err error) {

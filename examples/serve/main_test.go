@@ -26,19 +26,26 @@ import (
 // enough digits to recognise most.
 const enough = 6400
 
-// trained is a server that has trained on that many digits, and its test set.
-func trained(t *testing.T, digits int, training bool) (*server, *httptest.Server, dataloader.Dataset) {
+// digits returns the first ones of both sets of MNIST, so many for training and for tests.
+func digits(t *testing.T, trains, tests int) (train, test dataloader.Dataset) {
 	t.Helper()
 	train, test, err := run.Digits("", 1, 28, 28)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if train, err = dataloader.Subset(train, 0, digits); err != nil {
+	if train, err = dataloader.Subset(train, 0, trains); err != nil {
 		t.Fatal(err)
 	}
-	if test, err = dataloader.Subset(test, 0, 640); err != nil {
+	if test, err = dataloader.Subset(test, 0, tests); err != nil {
 		t.Fatal(err)
 	}
+	return train, test
+}
+
+// trained is a server that has trained on n digits, and its test set.
+func trained(t *testing.T, n int, training bool) (*server, *httptest.Server, dataloader.Dataset) {
+	t.Helper()
+	train, test := digits(t, n, 640)
 	dev := cputest.OpenChecked(t, cpu.Options{Threads: 2})
 	s := &server{training: training}
 	t.Cleanup(func() {

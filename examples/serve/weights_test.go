@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/examples/internal/run"
 	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/weights/safetensors"
@@ -18,16 +16,7 @@ import (
 // The first server trains and writes the file, the second one loads it and answers with the same
 // bits.
 func TestWeightsAreWrittenOnceAndThenServed(t *testing.T) {
-	train, test, err := run.Digits("", 1, 28, 28)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if train, err = dataloader.Subset(train, 0, 320); err != nil {
-		t.Fatal(err)
-	}
-	if test, err = dataloader.Subset(test, 0, 32); err != nil {
-		t.Fatal(err)
-	}
+	train, test := digits(t, 320, 32)
 	dev := cputest.OpenChecked(t, cpu.Options{Threads: 2})
 	img, _ := digitOf(t, test, 0)
 	f := flags{epochs: 1, batch: 32, rows: 4, seed: 1, weights: filepath.Join(t.TempDir(), "digits.safetensors")}
@@ -64,7 +53,7 @@ func TestWeightsAreWrittenOnceAndThenServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &server{}
-	err = s.open(t.Context(), dev, train, test, f, &bytes.Buffer{})
+	err := s.open(t.Context(), dev, train, test, f, &bytes.Buffer{})
 	if err := s.close(); err != nil {
 		t.Error(err)
 	}
