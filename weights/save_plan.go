@@ -45,7 +45,7 @@ func (r Rules) planSave(weights, chosen []trainer.NamedSpec, as safetensors.DTyp
 	if err != nil {
 		return nil, err
 	}
-	s := saver{rules: rules, has: rules.has(weights), as: as, plan: &savePlan{index: make(map[string]int)}}
+	s := saver{rules: rules, as: as, plan: &savePlan{index: make(map[string]int)}}
 	var errs []error
 	for _, w := range chosen {
 		if err := s.weight(w); err != nil {
@@ -63,7 +63,6 @@ func (r Rules) planSave(weights, chosen []trainer.NamedSpec, as safetensors.DTyp
 // saver makes a savePlan.
 type saver struct {
 	rules *ruleSet
-	has   func(string) bool
 	as    safetensors.DType
 	plan  *savePlan
 }
@@ -75,7 +74,7 @@ func (s *saver) weight(w trainer.NamedSpec) error {
 		return nil
 	}
 	dims := len(w.Spec.Shape)
-	matches := func(x *rule) ([]string, bool) { return s.rules.match(x, name, dims, s.has) }
+	matches := func(x *rule) ([]string, bool) { return s.rules.match(x, name, dims) }
 	if err := s.value(w, matches); err != nil {
 		return err
 	}
