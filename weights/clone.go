@@ -47,11 +47,7 @@ func clone(ctx context.Context, to Target, from Source, opt LoadOptions) (_ Repo
 	if err != nil {
 		return Report{}, fmt.Errorf("source: %w", err)
 	}
-	limit := opt.memory
-	if limit == 0 {
-		limit = memoryBytes
-	}
-	c, err := newCopy(ctx, from, weights, limit)
+	c, err := newCopy(ctx, from, weights, opt.memory)
 	if err != nil {
 		return Report{}, err
 	}
@@ -95,19 +91,6 @@ func newCopy(ctx context.Context, from Source, weights []trainer.NamedSpec, limi
 		return nil, errors.Join(err, c.data.close())
 	}
 	return c, nil
-}
-
-// pieces calls f for each piece of size bytes, until ctx ends.
-func pieces(ctx context.Context, size int64, f func(offset, n int64) error) error {
-	for offset := int64(0); offset < size; offset += bufferBytes {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := f(offset, min(bufferBytes, size-offset)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Tensors returns the names, types and shapes.

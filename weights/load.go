@@ -93,7 +93,7 @@ func checkTarget(ctx context.Context, to Target) error {
 func load(ctx context.Context, from tensorReader, source string, to Target, opt *LoadOptions) (Report, error) {
 	weights, err := weightsOf(to)
 	if err == nil {
-		err = errors.Join(append(checkPatterns("only", opt.Only, weights), checkPatterns("except", opt.Except, weights)...)...)
+		err = checkPatterns(opt.Only, opt.Except, weights)
 	}
 	if err != nil {
 		return Report{}, fmt.Errorf("load weights: %w", err)
@@ -106,11 +106,7 @@ func load(ctx context.Context, from tensorReader, source string, to Target, opt 
 	if err := p.check(all, source, opt.AllowNonFinite); err != nil {
 		return Report{}, fmt.Errorf("load weights: %w", err)
 	}
-	limit := opt.memory
-	if limit == 0 {
-		limit = memoryBytes
-	}
-	if err := p.put(to, all, limit); err != nil {
+	if err := p.put(to, all, opt.memory); err != nil {
 		return Report{}, fmt.Errorf("load weights: %w", err)
 	}
 	return report, nil

@@ -199,7 +199,7 @@ func (c *recipe) assignment() assignment {
 // compute sets dst, the elements of the weight, from those of the sources, which have its type.
 func (c *recipe) compute(dst []byte, src [][]byte) error {
 	clear(dst)
-	c.parts[0].move(dst, src[0], len(dst)/elems(c.target.Spec.Shape))
+	c.parts[0].move(dst, src[0], int(c.target.Spec.Type.Size()))
 	for i := range c.parts[1:] {
 		p, x := &c.parts[1+i], src[1+i]
 		switch c.target.Spec.Type {
@@ -221,7 +221,7 @@ func (c *recipe) compute(dst []byte, src [][]byte) error {
 
 // add adds the elements of a tensor to a weight.
 func add[T float32 | float64](p *part, dst, src []T) {
-	p.runs(0, len(src), func(at, n, to, stride int) {
+	p.runs(func(at, n, to, stride int) {
 		for i := range n {
 			dst[to+i*stride] += src[at+i]
 		}
@@ -231,7 +231,7 @@ func add[T float32 | float64](p *part, dst, src []T) {
 // compare returns an error unless a tensor has the elements of the weight.
 func (c *recipe) compare(p *part, dst, src []byte) error {
 	again := make([]byte, len(dst))
-	p.move(again, src, len(dst)/elems(c.target.Spec.Shape))
+	p.move(again, src, int(c.target.Spec.Type.Size()))
 	if bytes.Equal(dst, again) {
 		return nil
 	}

@@ -48,7 +48,7 @@ var rules = map[string]rule{
 	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
-	"weights":                   {ours: "arena dataloader internal/atomicfile internal/float16 trainer weights/npz weights/safetensors"},
+	"weights":                   {ours: "arena dataloader internal/atomicfile internal/float16 kernels trainer weights/npz weights/safetensors"},
 	"weights/npz":               {ours: "arena internal/atomicfile weights/safetensors"},
 	"weights/safetensors":       {ours: "arena internal/atomicfile"},
 	"internal/ir":               {ours: "arena kernels"},
