@@ -84,7 +84,7 @@ func checkPatterns(only, except []string, weights []trainer.NamedSpec) error {
 func match(weights []trainer.NamedSpec, tensors []safetensors.Tensor, source string, opt *LoadOptions) ([]assignment, Report, error) {
 	plan, err := opt.Rules.planLoad(weights, tensors)
 	if err != nil {
-		return nil, Report{}, fmt.Errorf("load weights: %w", err)
+		return nil, Report{}, err
 	}
 	var all []assignment
 	var r Report
