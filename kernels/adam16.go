@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
@@ -59,8 +60,8 @@ func refAdam16(attrs any, in, out []Tensor) {
 		noise := numeric.Noise(word(p), word(g), uint32(int64(controls[1])))
 		s := []float64{m[i], v[i]}
 		out[0].Data[i] = a.apply(a.Decoupled, arena.Float32, controls, p, a.prepare(g, scale), s)
-		m[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[0]), uint16(noise))))
-		v[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[1]), uint16(noise>>16))))
+		m[i] = float64(float16.FromBFloat16(float16.DitherBFloat16(float32(s[0]), uint16(noise))))
+		v[i] = float64(float16.FromBFloat16(float16.DitherBFloat16(float32(s[1]), uint16(noise>>16))))
 	}
 }
 

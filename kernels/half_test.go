@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // format describes a type of 16 bits as IEEE 754 does.
@@ -21,8 +21,8 @@ type format struct {
 }
 
 var formats = []format{
-	{arena.BFloat16, 7, 127, numeric.ToBFloat16, numeric.FromBFloat16},
-	{arena.Float16, 10, 15, numeric.ToFloat16, numeric.FromFloat16},
+	{arena.BFloat16, 7, 127, float16.ToBFloat16, float16.FromBFloat16},
+	{arena.Float16, 10, 15, float16.ToFloat16, float16.FromFloat16},
 }
 
 // value is the definition: (-1)^s · 2^(e-bias) · 1.f, or 2^(1-bias) · 0.f where e is 0.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
@@ -35,11 +36,11 @@ func Load(dst []float64, t arena.DType, src []byte) {
 		}
 	case arena.BFloat16:
 		for i := range dst {
-			dst[i] = float64(numeric.FromBFloat16(le.Uint16(src[2*i:])))
+			dst[i] = float64(float16.FromBFloat16(le.Uint16(src[2*i:])))
 		}
 	case arena.Float16:
 		for i := range dst {
-			dst[i] = float64(numeric.FromFloat16(le.Uint16(src[2*i:])))
+			dst[i] = float64(float16.FromFloat16(le.Uint16(src[2*i:])))
 		}
 	}
 }
@@ -83,9 +84,9 @@ func Round(t arena.DType, v float64) float64 {
 	case arena.Float32:
 		return float64(float32(v))
 	case arena.BFloat16:
-		return float64(numeric.FromBFloat16(half(t, v)))
+		return float64(float16.FromBFloat16(half(t, v)))
 	case arena.Float16:
-		return float64(numeric.FromFloat16(half(t, v)))
+		return float64(float16.FromFloat16(half(t, v)))
 	}
 	return v
 }

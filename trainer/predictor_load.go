@@ -38,10 +38,11 @@ func (e *WeightsError) Error() string {
 	if len(e.Extra) > 0 {
 		parts = append(parts, fmt.Sprintf("there are no weights %q, which the source has", e.Extra))
 	}
+	source := ""
 	if e.Source != "" {
-		parts[0] = e.Source + ": " + parts[0]
+		source = e.Source + ": "
 	}
-	return fmt.Sprintf("load weights: %s: use the model that the weights are of: %v", strings.Join(parts, "; "), ErrData)
+	return fmt.Sprintf("load weights: %s%s: use the model that the weights are of: %v", source, strings.Join(parts, "; "), ErrData)
 }
 
 // Unwrap returns ErrData.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/weights/safetensors"
@@ -18,25 +17,12 @@ import (
 // The copy is made on the host, so that no call has both. trainer.Predictor.Load does the same on
 // the device, for a predictor of the same model.
 func Clone(ctx context.Context, to Target, from Source, opt LoadOptions) (Report, error) {
-	r, err := clone(ctx, to, from, opt)
-	if err != nil {
-		return r, &cloneError{err}
-	}
-	return r, nil
+	r, err := clone(ctx, to, from, &opt)
+	return r, named("clone weights", err)
 }
-
-// cloneError is an error of Clone. Those of load, and a *trainer.WeightsError, begin with another
-// name.
-type cloneError struct{ error }
-
-func (e *cloneError) Error() string {
-	return "clone weights: " + strings.TrimPrefix(e.error.Error(), "load weights: ")
-}
-
-func (e *cloneError) Unwrap() error { return e.error }
 
 // clone is Clone, with errors that do not say so.
-func clone(ctx context.Context, to Target, from Source, opt LoadOptions) (_ Report, err error) {
+func clone(ctx context.Context, to Target, from Source, opt *LoadOptions) (_ Report, err error) {
 	if err := checkTarget(ctx, to); err != nil {
 		return Report{}, err
 	}
@@ -47,16 +33,12 @@ func clone(ctx context.Context, to Target, from Source, opt LoadOptions) (_ Repo
 	if err != nil {
 		return Report{}, fmt.Errorf("source: %w", err)
 	}
-	limit := opt.memory
-	if limit == 0 {
-		limit = memoryBytes
-	}
-	c, err := newCopy(ctx, from, weights, limit)
+	c, err := newCopy(ctx, from, weights, opt.memory)
 	if err != nil {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, c.data.close()) }()
-	return load(ctx, c, "", to, &opt)
+	return load(ctx, c, "", to, opt)
 }
 
 // weightsCopy is a copy of weights on the host.
@@ -95,19 +77,6 @@ func newCopy(ctx context.Context, from Source, weights []trainer.NamedSpec, limi
 		return nil, errors.Join(err, c.data.close())
 	}
 	return c, nil
-}
-
-// pieces calls f for each piece of size bytes, until ctx ends.
-func pieces(ctx context.Context, size int64, f func(offset, n int64) error) error {
-	for offset := int64(0); offset < size; offset += bufferBytes {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := f(offset, min(bufferBytes, size-offset)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Tensors returns the names, types and shapes.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/weights/safetensors"
 )
 
@@ -53,29 +54,11 @@ func convert(dst []byte, to safetensors.DType, src []byte, from safetensors.DTyp
 		d := dataloader.View[float64](dst)
 		eachFloat(src, from, func(i int, v float64) { d[i] = v })
 	case safetensors.BFloat16:
-		eachFloat(src, from, func(i int, v float64) { put16(dst, i, toBFloat16(oddFloat32(v))) })
+		eachFloat(src, from, func(i int, v float64) { put16(dst, i, float16.ToBFloat16(float16.RoundToOdd(v))) })
 	case safetensors.Float16:
-		eachFloat(src, from, func(i int, v float64) { put16(dst, i, toFloat16(oddFloat32(v))) })
+		eachFloat(src, from, func(i int, v float64) { put16(dst, i, float16.ToFloat16(float16.RoundToOdd(v))) })
 	}
 	return -1
-}
-
-// oddFloat32 rounds v to a float32 so that a second rounding, to 16 bits, gives what one rounding
-// of v would: to odd, that is, if v lies between two float32s, to the one whose last bit is 1.
-func oddFloat32(v float64) float32 {
-	f := float32(v)
-	if float64(f) == v || math.IsNaN(v) || math.IsInf(float64(f), 0) {
-		return f
-	}
-	bits := math.Float32bits(f)
-	switch {
-	case bits&1 == 1:
-	case math.Abs(float64(f)) < math.Abs(v):
-		bits++
-	default:
-		bits--
-	}
-	return math.Float32frombits(bits)
 }
 
 // toFloat32 sets dst to floats of a type.
@@ -83,11 +66,11 @@ func toFloat32(dst []float32, src []byte, from safetensors.DType) {
 	switch from {
 	case safetensors.BFloat16:
 		for i := range dst {
-			dst[i] = fromBFloat16(get16(src, i))
+			dst[i] = float16.FromBFloat16(get16(src, i))
 		}
 	case safetensors.Float16:
 		for i := range dst {
-			dst[i] = fromFloat16(get16(src, i))
+			dst[i] = float16.FromFloat16(get16(src, i))
 		}
 	case safetensors.Float64:
 		for i, v := range dataloader.View[float64](src) {
@@ -101,11 +84,11 @@ func eachFloat(src []byte, from safetensors.DType, f func(i int, v float64)) {
 	switch from {
 	case safetensors.BFloat16:
 		for i := range len(src) / 2 {
-			f(i, float64(fromBFloat16(get16(src, i))))
+			f(i, float64(float16.FromBFloat16(get16(src, i))))
 		}
 	case safetensors.Float16:
 		for i := range len(src) / 2 {
-			f(i, float64(fromFloat16(get16(src, i))))
+			f(i, float64(float16.FromFloat16(get16(src, i))))
 		}
 	case safetensors.Float32:
 		for i, v := range dataloader.View[float32](src) {

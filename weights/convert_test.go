@@ -7,6 +7,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/weights"
 	"github.com/evenkeel/evenkeel/weights/safetensors"
 )
@@ -35,8 +36,8 @@ func TestSixteenBitFloatsAreRoundedToNearestEven(t *testing.T) {
 		dtype   safetensors.DType
 		largest uint16
 	}{
-		"float16":  {weights.ToFloat16, weights.FromFloat16, safetensors.Float16, 0x7bff},
-		"bfloat16": {weights.ToBFloat16, weights.FromBFloat16, safetensors.BFloat16, 0x7f7f},
+		"float16":  {float16.ToFloat16, float16.FromFloat16, safetensors.Float16, 0x7bff},
+		"bfloat16": {float16.ToBFloat16, float16.FromBFloat16, safetensors.BFloat16, 0x7f7f},
 	} {
 		narrow := func(v float64) uint16 {
 			var out [2]byte

@@ -57,6 +57,27 @@ func (e *ValueError) Unwrap() error {
 	return trainer.ErrNonFinite
 }
 
+// callError is an error of Load or Clone.
+type callError struct {
+	call string
+	error
+}
+
+// named adds the call to its error.
+func named(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &callError{call, err}
+}
+
+// Error begins with the call, once: a *trainer.WeightsError begins with "load weights" itself.
+func (e *callError) Error() string {
+	return e.call + ": " + strings.TrimPrefix(e.error.Error(), "load weights: ")
+}
+
+func (e *callError) Unwrap() error { return e.error }
+
 // ErrPartial: Load or Clone failed after the first weight was set, and could not set the former
 // values again. The weights are in part the former ones and in part the new.
 var ErrPartial = errors.New("the weights are in part the former ones and in part the new")

@@ -27,17 +27,22 @@ func classes(n int) trainer.ModelFunc {
 	}
 }
 
-// open returns a trainer of a network, with the function that closes it.
+// open returns a trainer of a network for a number of classes, with the function that closes it.
 func open(n int, seed uint64) (*trainer.Trainer, func()) {
 	data, err := dataloader.FromSlices(1, dataloader.Column("x", []float32{0, 1}, 2), dataloader.Column("y", []uint8{1}))
 	if err != nil {
 		log.Fatal(err)
 	}
+	return openModel(classes(n), data, seed)
+}
+
+// openModel returns a trainer of a model whose batch is all of data, with the function that closes it.
+func openModel(model trainer.ModelFunc, data *dataloader.Slices, seed uint64) (*trainer.Trainer, func()) {
 	device, err := cpu.Open(cpu.Options{Threads: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
-	t, err := trainer.New(context.Background(), classes(n), trainer.Options{Device: device, Batch: 1, Fields: data.Fields(), Seed: seed})
+	t, err := trainer.New(context.Background(), model, trainer.Options{Device: device, Batch: data.Len(), Fields: data.Fields(), Seed: seed})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -34,11 +34,7 @@ func (o SaveOptions) WithFiles(files atomicfile.FS) SaveOptions {
 const BufferBytes = bufferBytes
 
 var (
-	ToFloat16    = toFloat16
-	FromFloat16  = fromFloat16
-	ToBFloat16   = toBFloat16
-	FromBFloat16 = fromBFloat16
-	Convert      = convert
-	NotFinite    = notFinite
-	Matches      = matches
+	Convert   = convert
+	NotFinite = notFinite
+	Matches   = matches
 )

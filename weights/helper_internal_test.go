@@ -22,7 +22,7 @@ type array struct {
 
 // drawn returns an array of standard normal float32 numbers.
 func drawn(r *rand.Rand, shape ...int) array {
-	a := array{shape, make([]float64, elems(shape))}
+	a := array{shape, make([]float64, kernels.Shape(shape).Elems())}
 	for i := range a.x {
 		a.x[i] = float64(float32(r.NormFloat64()))
 	}
@@ -80,7 +80,7 @@ func numbersOf(t safetensors.DType, b []byte) []float64 {
 var shared = newPump(context.Background(), nil)
 
 // pumpOf returns a pump for the tensors of from, until the next call.
-func pumpOf(from tensorReader) *pump {
+func pumpOf(from elementReader) *pump {
 	shared.from = from
 	return shared
 }
@@ -119,10 +119,8 @@ func stored(t *testing.T, p *savePlan, weights map[string]array) map[string]arra
 	all := make(map[string]array)
 	r := &planReader{plan: p, weights: weightsRead(weights)}
 	for _, o := range p.tensors {
-		own := o.tensor
-		own.DType = o.own
 		var b []byte
-		err := pumpOf(r).convert(own, o.tensor.DType, func(piece []byte, _ int64) error { b = append(b, piece...); return nil })
+		err := pumpOf(r).convert(o.stored(), o.tensor.DType, func(piece []byte, _ int64) error { b = append(b, piece...); return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

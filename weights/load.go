@@ -45,22 +45,28 @@ type LoadOptions struct {
 // While Fit or Evaluate of a trainer runs, Load returns trainer.ErrBusy. The state of the optimizer
 // stays as it is. Load reads the file twice, after its checksum: a moment later nothing can fail but
 // the device. Cancelling ctx ends it.
-func Load(ctx context.Context, path string, to Target, opt LoadOptions) (_ Report, err error) {
+func Load(ctx context.Context, path string, to Target, opt LoadOptions) (Report, error) {
+	r, err := loadFile(ctx, path, to, &opt)
+	return r, named("load weights", err)
+}
+
+// loadFile is Load, with errors that do not say so.
+func loadFile(ctx context.Context, path string, to Target, opt *LoadOptions) (_ Report, err error) {
 	if err := checkTarget(ctx, to); err != nil {
-		return Report{}, fmt.Errorf("load weights: %w", err)
+		return Report{}, err
 	}
 	f, err := open(path)
 	if err != nil {
 		if pickle := checkPickle(path); pickle != nil {
 			err = pickle
 		}
-		return Report{}, fmt.Errorf("load weights: %w", err)
+		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := f.Verify(ctx); err != nil && (opt.RequireChecksum || !errors.Is(err, safetensors.ErrNoChecksum)) {
-		return Report{}, fmt.Errorf("load weights: %w", err)
+		return Report{}, err
 	}
-	return load(ctx, f, path, to, &opt)
+	return load(ctx, f, path, to, opt)
 }
 
 // file is an open file of tensors.
@@ -92,11 +98,11 @@ func checkTarget(ctx context.Context, to Target) error {
 // load sets weights from the tensors of a source, whose name is for errors.
 func load(ctx context.Context, from tensorReader, source string, to Target, opt *LoadOptions) (Report, error) {
 	weights, err := weightsOf(to)
-	if err == nil {
-		err = errors.Join(append(checkPatterns("only", opt.Only, weights), checkPatterns("except", opt.Except, weights)...)...)
-	}
 	if err != nil {
-		return Report{}, fmt.Errorf("load weights: %w", err)
+		return Report{}, err
+	}
+	if err := checkPatterns(opt.Only, opt.Except, weights); err != nil {
+		return Report{}, err
 	}
 	all, report, err := match(weights, from.Tensors(), source, opt)
 	if err != nil {
@@ -104,14 +110,10 @@ func load(ctx context.Context, from tensorReader, source string, to Target, opt 
 	}
 	p := newPump(ctx, from)
 	if err := p.check(all, source, opt.AllowNonFinite); err != nil {
-		return Report{}, fmt.Errorf("load weights: %w", err)
+		return Report{}, err
 	}
-	limit := opt.memory
-	if limit == 0 {
-		limit = memoryBytes
-	}
-	if err := p.put(to, all, limit); err != nil {
-		return Report{}, fmt.Errorf("load weights: %w", err)
+	if err := p.put(to, all, opt.memory); err != nil {
+		return Report{}, err
 	}
 	return report, nil
 }

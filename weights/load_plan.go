@@ -44,11 +44,10 @@ func (r Rules) planLoad(weights []trainer.NamedSpec, have []safetensors.Tensor) 
 	}
 	l := newLookup(rules, have)
 	p := &loadPlan{counts: l.counts, rules: rules}
-	has := rules.has(weights)
 	for _, w := range weights {
 		c := recipe{target: w}
 		if name, ok := rules.scoped(w.Name); ok {
-			l.find(&c, name, has)
+			l.find(&c, name)
 		} else {
 			c.outside = true
 		}
@@ -68,17 +67,6 @@ func (c *recipe) missing() string {
 	return fmt.Sprintf("%s (%s)", c.target.Name, strings.Join(c.looked, ", "))
 }
 
-// has returns a function that reports which weights a model has, by names within Scope.
-func (s *ruleSet) has(weights []trainer.NamedSpec) func(name string) bool {
-	names := make(map[string]bool)
-	for _, w := range weights {
-		if name, ok := s.scoped(w.Name); ok {
-			names[name] = true
-		}
-	}
-	return func(name string) bool { return names[name] }
-}
-
 // lookup finds tensors by name, with and without prefixes that mean nothing.
 type lookup struct {
 	rules  *ruleSet
@@ -93,7 +81,8 @@ func newLookup(rules *ruleSet, have []safetensors.Tensor) *lookup {
 		exact: make(map[string]int), bare: make(map[string][]int), counts: make(map[string]bool)}
 	for i, t := range have {
 		l.exact[t.Name] = i
-		l.bare[rules.bare(t.Name)] = append(l.bare[rules.bare(t.Name)], i)
+		name := rules.bare(t.Name)
+		l.bare[name] = append(l.bare[name], i)
 	}
 	return l
 }
@@ -107,24 +96,27 @@ func (l *lookup) named(name string) []int {
 }
 
 // find finds the tensors of a weight, whose name within the scope is given.
-func (l *lookup) find(c *recipe, name string, has func(string) bool) {
+func (l *lookup) find(c *recipe, name string) {
 	dims := len(c.target.Spec.Shape)
 	for _, x := range slices.Concat(l.rules.values, l.rules.same) {
-		if texts, ok := l.rules.match(&x, name, dims, has); ok && len(c.parts) == 0 {
-			l.sum(c, &x, texts, name, has)
+		if texts, ok := l.rules.match(&x, name, dims); ok {
+			l.sum(c, &x, texts, name)
 		}
 		if len(c.bad) > 0 {
 			return
 		}
+		if len(c.parts) > 0 {
+			break
+		}
 	}
 	for i := range l.rules.same {
-		if texts, ok := l.rules.match(&l.rules.same[i], name, dims, has); ok && len(c.parts) > 0 {
+		if texts, ok := l.rules.match(&l.rules.same[i], name, dims); ok && len(c.parts) > 0 {
 			l.add(&c.same, c, &l.rules.same[i], texts)
 		}
 	}
 	for i := range l.rules.counts {
 		x := &l.rules.counts[i]
-		if texts, ok := l.rules.match(x, name, dims, has); ok {
+		if texts, ok := l.rules.match(x, name, dims); ok {
 			for _, k := range l.named(l.rules.fileName(x, texts)) {
 				l.counts[l.have[k].Name] = true
 			}
@@ -133,12 +125,12 @@ func (l *lookup) find(c *recipe, name string, has func(string) bool) {
 }
 
 // sum adds the tensor of a rule and those that are added to it, or none if one of them is missing.
-func (l *lookup) sum(c *recipe, x *rule, texts []string, name string, has func(string) bool) {
+func (l *lookup) sum(c *recipe, x *rule, texts []string, name string) {
 	if !l.add(&c.parts, c, x, texts) {
 		return
 	}
 	for i := range x.adds {
-		texts, ok := l.rules.match(&x.adds[i], name, len(c.target.Spec.Shape), has)
+		texts, ok := l.rules.match(&x.adds[i], name, len(c.target.Spec.Shape))
 		if ok && !l.add(&c.parts, c, &x.adds[i], texts) {
 			c.parts = nil
 			return
@@ -207,7 +199,7 @@ func (c *recipe) assignment() assignment {
 // compute sets dst, the elements of the weight, from those of the sources, which have its type.
 func (c *recipe) compute(dst []byte, src [][]byte) error {
 	clear(dst)
-	c.parts[0].move(dst, src[0], len(dst)/elems(c.target.Spec.Shape))
+	c.parts[0].move(dst, src[0], int(c.target.Spec.Type.Size()))
 	for i := range c.parts[1:] {
 		p, x := &c.parts[1+i], src[1+i]
 		switch c.target.Spec.Type {
@@ -229,7 +221,7 @@ func (c *recipe) compute(dst []byte, src [][]byte) error {
 
 // add adds the elements of a tensor to a weight.
 func add[T float32 | float64](p *part, dst, src []T) {
-	p.runs(0, len(src), func(at, n, to, stride int) {
+	p.runs(func(at, n, to, stride int) {
 		for i := range n {
 			dst[to+i*stride] += src[at+i]
 		}
@@ -239,7 +231,7 @@ func add[T float32 | float64](p *part, dst, src []T) {
 // compare returns an error unless a tensor has the elements of the weight.
 func (c *recipe) compare(p *part, dst, src []byte) error {
 	again := make([]byte, len(dst))
-	p.move(again, src, len(dst)/elems(c.target.Spec.Shape))
+	p.move(again, src, int(c.target.Spec.Type.Size()))
 	if bytes.Equal(dst, again) {
 		return nil
 	}

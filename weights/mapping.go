@@ -3,6 +3,8 @@ package weights
 import (
 	"fmt"
 	"slices"
+
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // mapping is where the elements of a file's tensor are in a parameter, by a rule.
@@ -55,31 +57,22 @@ func long(shape []int) []int {
 	return slices.DeleteFunc(slices.Clone(shape), func(d int) bool { return d == 1 })
 }
 
-// elems returns the number of elements of a shape.
-func elems(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
-
 // straight reports whether the elements are in one order on both sides.
 func (m *mapping) straight() bool { return !m.transpose && m.block == 0 }
 
-// runs calls f for the elements from lo to below hi of the file's tensor, in pieces: elements at …
-// at+n-1 of the tensor are at to, to+stride, … of the parameter. Elements that it does not have are
-// left out.
-func (m *mapping) runs(lo, hi int, f func(at, n, to, stride int)) {
+// runs calls f for the elements of the file's tensor, in pieces: elements at … at+n-1 of the tensor
+// are at to, to+stride, … of the parameter. Elements that it does not have are left out.
+func (m *mapping) runs(f func(at, n, to, stride int)) {
+	total := kernels.Shape(m.file).Elems()
 	if m.straight() {
-		f(lo, hi-lo, lo, 1)
+		f(0, total, 0, 1)
 		return
 	}
 	rank := len(m.file)
 	width := m.file[rank-1]
 	index := make([]int, rank)
-	for at := lo; at < hi; {
-		n := min(hi-at, width-at%width)
+	for at := 0; at < total; {
+		n := width - at%width
 		for rest, k := at, rank-1; k >= 0; k-- {
 			index[k], rest = rest%m.file[k], rest/m.file[k]
 		}
@@ -120,7 +113,7 @@ func (m *mapping) to(index []int) (to, stride int) {
 
 // move copies the elements of a tensor, of size bytes each, to their places in the parameter.
 func (m *mapping) move(param, tensor []byte, size int) {
-	m.runs(0, elems(m.file), func(at, n, to, stride int) {
+	m.runs(func(at, n, to, stride int) {
 		if stride == 1 {
 			copy(param[to*size:], tensor[at*size:(at+n)*size])
 			return
@@ -133,7 +126,7 @@ func (m *mapping) move(param, tensor []byte, size int) {
 
 // back copies the elements of the parameter to their places in a tensor.
 func (m *mapping) back(tensor, param []byte, size int) {
-	m.runs(0, elems(m.file), func(at, n, to, stride int) {
+	m.runs(func(at, n, to, stride int) {
 		if stride == 1 {
 			copy(tensor[at*size:], param[to*size:(to+n)*size])
 			return

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/internal/seed"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/weights/safetensors"
 )
@@ -22,7 +23,7 @@ func applied(x Rule, a array) array {
 	}
 	build := func(shape []int, f func(index []int) float64) array {
 		b := array{shape: shape}
-		for i := range elems(shape) {
+		for i := range kernels.Shape(shape).Elems() {
 			index := make([]int, len(shape))
 			for rest, k := i, len(shape)-1; k >= 0; k-- {
 				index[k], rest = rest%shape[k], rest/shape[k]

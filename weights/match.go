@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -62,15 +63,20 @@ func selected(only, except []string, name string) bool {
 	return (len(only) == 0 || slices.ContainsFunc(only, is)) && !slices.ContainsFunc(except, is)
 }
 
-// checkPatterns returns an error for each pattern that selects nothing.
-func checkPatterns(what string, patterns []string, weights []trainer.NamedSpec) (errs []error) {
-	for _, p := range patterns {
-		if !slices.ContainsFunc(weights, func(w trainer.NamedSpec) bool { return matches(p, w.Name) }) {
-			errs = append(errs, fmt.Errorf("%s %q selects no weight: name a weight, a layer or a scope, or write a pattern of path.Match: %w",
-				what, p, trainer.ErrOption))
+// checkPatterns returns an error for each pattern of Only and Except that selects nothing.
+func checkPatterns(only, except []string, weights []trainer.NamedSpec) error {
+	var errs []error
+	check := func(what string, patterns []string) {
+		for _, p := range patterns {
+			if !slices.ContainsFunc(weights, func(w trainer.NamedSpec) bool { return matches(p, w.Name) }) {
+				errs = append(errs, fmt.Errorf("%s %q selects no weight: name a weight, a layer or a scope, or write a pattern of path.Match: %w",
+					what, p, trainer.ErrOption))
+			}
 		}
 	}
-	return errs
+	check("only", only)
+	check("except", except)
+	return errors.Join(errs...)
 }
 
 // match finds the tensors of the source for each weight. All that does not fit is in one
@@ -78,7 +84,7 @@ func checkPatterns(what string, patterns []string, weights []trainer.NamedSpec) 
 func match(weights []trainer.NamedSpec, tensors []safetensors.Tensor, source string, opt *LoadOptions) ([]assignment, Report, error) {
 	plan, err := opt.Rules.planLoad(weights, tensors)
 	if err != nil {
-		return nil, Report{}, fmt.Errorf("load weights: %w", err)
+		return nil, Report{}, err
 	}
 	var all []assignment
 	var r Report

@@ -87,9 +87,10 @@ type rule struct {
 // root is the first part of the names of a scope that is a layer, while they are matched.
 const root = "\x00"
 
-// ruleSet is a list of rules that are ready for matching.
+// ruleSet is a list of rules that are ready for matching the weights of a model.
 type ruleSet struct {
 	Rules
+	names                map[string]bool // of the weights in Scope, within it
 	values, same, counts []rule
 	drops                []*regexp.Regexp
 	strict               bool // shapes must be equal, also in axes of size 1
@@ -106,7 +107,7 @@ func pattern(name string) (*regexp.Regexp, error) {
 // prepare returns the rules ready for matching the weights of a model, or an error that lists all
 // bad ones.
 func (r Rules) prepare(weights []trainer.NamedSpec) (*ruleSet, error) {
-	s := &ruleSet{Rules: r}
+	s := &ruleSet{Rules: r, names: make(map[string]bool)}
 	if r.Separator == "" {
 		s.Separator = "/"
 	}
@@ -137,8 +138,12 @@ func (r Rules) prepare(weights []trainer.NamedSpec) (*ruleSet, error) {
 			s.drops = append(s.drops, p)
 		}
 	}
-	inScope := func(w trainer.NamedSpec) bool { _, ok := s.scoped(w.Name); return ok }
-	if !slices.ContainsFunc(weights, inScope) {
+	for _, w := range weights {
+		if name, ok := s.scoped(w.Name); ok {
+			s.names[name] = true
+		}
+	}
+	if len(s.names) == 0 {
 		errs = append(errs, fmt.Errorf("the model has no weight in the scope %q of the rules: %w", s.Scope, ErrRule))
 	}
 	return s, errors.Join(errs...)
@@ -177,9 +182,9 @@ func (s *ruleSet) check(x Rule) (*regexp.Regexp, error) {
 	return p, nil
 }
 
-// match returns the texts of the wildcards if the rule holds for a parameter; has reports which
-// parameters the model has. Names are those within Scope.
-func (s *ruleSet) match(x *rule, name string, dims int, has func(name string) bool) ([]string, bool) {
+// match returns the texts of the wildcards if the rule holds for a parameter. Its name is that within
+// Scope.
+func (s *ruleSet) match(x *rule, name string, dims int) ([]string, bool) {
 	found := x.ours.FindStringSubmatch(name)
 	if found == nil && s.Scope != "" && !strings.Contains(name, "/") {
 		found = x.ours.FindStringSubmatch(root + "/" + name)
@@ -187,7 +192,7 @@ func (s *ruleSet) match(x *rule, name string, dims int, has func(name string) bo
 	if found == nil || x.Dims > 0 && x.Dims != dims {
 		return nil, false
 	}
-	exists := func(pattern string) bool { return has(strings.TrimPrefix(insert(pattern, found[1:]), root+"/")) }
+	exists := func(pattern string) bool { return s.names[strings.TrimPrefix(insert(pattern, found[1:]), root+"/")] }
 	if x.With != "" && !exists(x.With) || x.Without != "" && exists(x.Without) {
 		return nil, false
 	}

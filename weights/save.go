@@ -78,7 +78,7 @@ func save(ctx context.Context, path string, from Source, opt *SaveOptions) error
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(append(checkPatterns("only", opt.Only, weights), checkPatterns("except", opt.Except, weights)...)...); err != nil {
+	if err := checkPatterns(opt.Only, opt.Except, weights); err != nil {
 		return err
 	}
 	chosen := slices.DeleteFunc(slices.Clone(weights), func(w trainer.NamedSpec) bool { return !selected(opt.Only, opt.Except, w.Name) })
@@ -135,8 +135,7 @@ type saving struct {
 // fill writes a tensor. The last one fails if any had bad values, so that the file is given up.
 func (s *saving) fill(t safetensors.Tensor, to io.Writer) error {
 	v := BadValue{Name: t.Name}
-	stored := safetensors.Tensor{Name: t.Name, DType: s.plan.tensors[s.plan.index[t.Name]].own, Shape: t.Shape}
-	err := s.pump.convert(stored, t.DType, func(piece []byte, offset int64) error {
+	err := s.pump.convert(s.plan.tensors[s.plan.index[t.Name]].stored(), t.DType, func(piece []byte, offset int64) error {
 		v.note(piece, t.DType, offset)
 		_, err := to.Write(piece)
 		return err

@@ -30,6 +30,13 @@ type piece struct {
 	taken []int // its blocks of the tensor, those of zeros too
 }
 
+// stored returns the tensor in the type of its weights.
+func (t *outgoing) stored() safetensors.Tensor {
+	own := t.tensor
+	own.DType = t.own
+	return own
+}
+
 // list returns the tensors.
 func (p *savePlan) list() (tensors []safetensors.Tensor) {
 	for _, t := range p.tensors {
@@ -45,7 +52,7 @@ func (r Rules) planSave(weights, chosen []trainer.NamedSpec, as safetensors.DTyp
 	if err != nil {
 		return nil, err
 	}
-	s := saver{rules: rules, has: rules.has(weights), as: as, plan: &savePlan{index: make(map[string]int)}}
+	s := saver{rules: rules, as: as, plan: &savePlan{index: make(map[string]int)}}
 	var errs []error
 	for _, w := range chosen {
 		if err := s.weight(w); err != nil {
@@ -63,7 +70,6 @@ func (r Rules) planSave(weights, chosen []trainer.NamedSpec, as safetensors.DTyp
 // saver makes a savePlan.
 type saver struct {
 	rules *ruleSet
-	has   func(string) bool
 	as    safetensors.DType
 	plan  *savePlan
 }
@@ -75,7 +81,7 @@ func (s *saver) weight(w trainer.NamedSpec) error {
 		return nil
 	}
 	dims := len(w.Spec.Shape)
-	matches := func(x *rule) ([]string, bool) { return s.rules.match(x, name, dims, s.has) }
+	matches := func(x *rule) ([]string, bool) { return s.rules.match(x, name, dims) }
 	if err := s.value(w, matches); err != nil {
 		return err
 	}
@@ -205,18 +211,10 @@ func (t *outgoing) check() error {
 // planReader reads the tensors of a plan from weights, as if they were in a file.
 type planReader struct {
 	plan    *savePlan
-	weights weightReader
+	weights elementReader
 	name    string // of the tensor that is in data
 	data    []byte // elements that are not those of one weight in the same order
 }
-
-// weightReader is trainer.Weights.
-type weightReader interface {
-	ReadAt(name string, dst []byte, offset int64) error
-}
-
-// Tensors returns names, types and shapes.
-func (r *planReader) Tensors() []safetensors.Tensor { return r.plan.list() }
 
 // ReadAt copies elements of a tensor, in the type of its weights.
 func (r *planReader) ReadAt(name string, dst []byte, offset int64) error {
@@ -235,16 +233,14 @@ func (r *planReader) ReadAt(name string, dst []byte, offset int64) error {
 
 // compute sets data to the elements of a tensor.
 func (r *planReader) compute(t *outgoing) error {
-	own := t.tensor
-	own.DType = t.own
-	r.name, r.data = own.Name, make([]byte, own.Bytes())
+	r.name, r.data = t.tensor.Name, make([]byte, t.stored().Bytes())
 	for i := range t.pieces {
 		p := &t.pieces[i]
 		values := make([]byte, p.weight.Spec.Bytes())
 		if err := r.weights.ReadAt(p.weight.Name, values, 0); err != nil {
 			return err
 		}
-		p.back(r.data, values, len(values)/elems(p.weight.Spec.Shape))
+		p.back(r.data, values, int(p.weight.Spec.Type.Size()))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/atomicfile"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -135,7 +136,7 @@ func TestWeightsAreSavedInAnotherTypeAndInParts(t *testing.T) {
 			for i := range x {
 				want := x[i]
 				if !strings.HasPrefix(name, "norm") {
-					want = weights.FromBFloat16(weights.ToBFloat16(x[i]))
+					want = float16.FromBFloat16(float16.ToBFloat16(x[i]))
 				}
 				if y[i] != want {
 					t.Errorf("%s: element %d of %v became %v, want %v", name, i, x[i], y[i], want)

@@ -24,10 +24,15 @@ type Target interface {
 	WriteWeights(ctx context.Context, write func(w trainer.Weights) error) error
 }
 
+// elementReader copies elements of tensors or weights by name. trainer.Weights is one.
+type elementReader interface {
+	ReadAt(name string, dst []byte, offset int64) error
+}
+
 // tensorReader has the tensors that weights are loaded from.
 type tensorReader interface {
+	elementReader
 	Tensors() []safetensors.Tensor
-	ReadAt(name string, dst []byte, offset int64) error
 }
 
 // dtypes are the types of elements of weights, as a file calls them.

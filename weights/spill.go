@@ -1,11 +1,12 @@
 package weights
 
 import (
+	"cmp"
 	"errors"
 	"os"
 )
 
-// memoryBytes is how much a spill keeps in memory.
+// memoryBytes is how much a spill keeps in memory by default.
 const memoryBytes = 64 << 20
 
 // spill keeps bytes: in memory if they are few, else in a temporary file.
@@ -15,9 +16,10 @@ type spill struct {
 	n      int64 // bytes
 }
 
-// newSpill makes a spill for up to total bytes, of which it keeps limit in memory.
+// newSpill makes a spill for up to total bytes. It keeps them in memory if they are limit at most, 0
+// for memoryBytes.
 func newSpill(total, limit int64) (*spill, error) {
-	if total <= limit {
+	if total <= cmp.Or(limit, memoryBytes) {
 		return &spill{memory: make([]byte, 0, total)}, nil
 	}
 	f, err := os.CreateTemp("", "evenkeel-weights-")

@@ -14,7 +14,6 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/weights"
@@ -29,33 +28,32 @@ func recurrent(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	return n.Classifier(x, n.Dense(n.BatchNorm(last, "norm", nil), "head", 2, nil))
 }
 
-// openRecurrent returns a trainer of recurrent on the CPU.
-func openRecurrent(ctx context.Context, seed uint64) (_ *trainer.Trainer, closing func(), err error) {
-	dev, err := cpu.Open(cpu.Options{Threads: 1})
-	if err != nil {
-		return nil, nil, err
-	}
+// sequences are two samples for recurrent.
+func sequences() *dataloader.Slices {
 	x := dataloader.Column("x", make([]float32, 2*12), 4, 3)
-	ds, err := dataloader.FromSlices(2, x, dataloader.Column("y", []uint8{0, 1}))
+	data, err := dataloader.FromSlices(2, x, dataloader.Column("y", []uint8{0, 1}))
 	if err != nil {
-		return nil, nil, err
+		log.Fatal(err)
 	}
-	t, err := trainer.New(ctx, recurrent, trainer.Options{Device: dev, Batch: 2, Seed: seed, Fields: ds.Fields()})
-	if err != nil {
-		return nil, nil, err
-	}
-	return t, func() { t.Close(); dev.Close() }, nil
+	return data
 }
 
-// openedRecurrent is openRecurrent in a test.
+// openedRecurrent returns a trainer of recurrent that is closed at the end of the test.
 func openedRecurrent(t *testing.T, seed uint64) *trainer.Trainer {
 	t.Helper()
-	tr, closing, err := openRecurrent(t.Context(), seed)
+	return made(t, recurrent, trainer.Options{Device: devices["cpu"](t), Batch: 2, Seed: seed, Fields: sequences().Fields()})
+}
+
+// list prints the tensors of a file.
+func list(path string) {
+	f, err := safetensors.Open(path)
 	if err != nil {
-		t.Fatal(err)
+		log.Fatal(err)
 	}
-	t.Cleanup(closing)
-	return tr
+	defer f.Close()
+	for _, tensor := range f.Tensors() {
+		fmt.Println(tensor.Name, tensor)
+	}
 }
 
 // A file for PyTorch is loaded into another trainer, bit for bit, and the report has all its names.
@@ -133,28 +131,15 @@ func TestPicklesAreNotLoaded(t *testing.T) {
 
 func ExampleTorch() {
 	ctx := context.Background()
-	t, closing, err := openRecurrent(ctx, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer closing()
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir, remove := folder()
+	defer remove()
+	t, closeT := openModel(recurrent, sequences(), 1)
+	defer closeT()
 	path := filepath.Join(dir, "model.safetensors")
 	if err := weights.Save(ctx, path, t, weights.SaveOptions{Rules: weights.Torch()}); err != nil {
 		log.Fatal(err)
 	}
-	f, err := safetensors.Open(path)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer f.Close()
-	for _, tensor := range f.Tensors() {
-		fmt.Println(tensor.Name, tensor)
-	}
+	list(path)
 	if _, err := weights.Load(ctx, path, t, weights.LoadOptions{Rules: weights.Torch()}); err != nil {
 		log.Fatal(err)
 	}
@@ -179,28 +164,15 @@ func ExampleRule() {
 		weights.Rule{Ours: "head/w", File: "classifier.1.weight", Transpose: true},
 		weights.Rule{Ours: "head/b", File: "classifier.1.bias"})
 	ctx := context.Background()
-	t, closing, err := openRecurrent(ctx, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer closing()
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir, remove := folder()
+	defer remove()
+	t, closeT := openModel(recurrent, sequences(), 1)
+	defer closeT()
 	path := filepath.Join(dir, "head.safetensors")
 	if err := weights.Save(ctx, path, t, weights.SaveOptions{Rules: rules, Only: []string{"head"}, DType: safetensors.BFloat16}); err != nil {
 		log.Fatal(err)
 	}
-	f, err := safetensors.Open(path)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer f.Close()
-	for _, tensor := range f.Tensors() {
-		fmt.Println(tensor.Name, tensor)
-	}
+	list(path)
 	// Output:
 	// classifier.1.bias BF16 [2]
 	// classifier.1.weight BF16 [2 5]

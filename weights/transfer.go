@@ -17,11 +17,11 @@ const bufferBytes = 1 << 20
 // the tensors that it is of.
 type pump struct {
 	ctx     context.Context // of the call, which ends with it
-	from    tensorReader
+	from    elementReader
 	in, out []byte
 }
 
-func newPump(ctx context.Context, from tensorReader) *pump {
+func newPump(ctx context.Context, from elementReader) *pump {
 	return &pump{ctx: ctx, from: from, in: make([]byte, bufferBytes), out: make([]byte, bufferBytes)}
 }
 
@@ -51,8 +51,16 @@ func (p *pump) run(a *assignment, sink func(piece []byte, offset int64) error) e
 	if err := a.transform(dst, src); err != nil {
 		return fmt.Errorf("weight %q: %w", a.target.Name, err)
 	}
-	for offset := 0; offset < len(dst); offset += bufferBytes {
-		if err := errors.Join(p.ctx.Err(), sink(dst[offset:min(offset+bufferBytes, len(dst))], int64(offset))); err != nil {
+	return pieces(p.ctx, int64(len(dst)), func(offset, n int64) error { return sink(dst[offset:offset+n], offset) })
+}
+
+// pieces calls f for each piece of size bytes, until ctx ends.
+func pieces(ctx context.Context, size int64, f func(offset, n int64) error) error {
+	for offset := int64(0); offset < size; offset += bufferBytes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(offset, min(bufferBytes, size-offset)); err != nil {
 			return err
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 var matmulSeed = flag.Uint64("matmul.seed", 1, "seed of the random products")
@@ -145,16 +145,16 @@ func (o *operands) fill(r *rand.Rand) {
 
 func toHalf(t arena.DType, v float32) uint16 {
 	if t == arena.BFloat16 {
-		return numeric.ToBFloat16(v)
+		return float16.ToBFloat16(v)
 	}
-	return numeric.ToFloat16(v)
+	return float16.ToFloat16(v)
 }
 
 func fromHalf(t arena.DType, h uint16) float32 {
 	if t == arena.BFloat16 {
-		return numeric.FromBFloat16(h)
+		return float16.FromBFloat16(h)
 	}
-	return numeric.FromFloat16(h)
+	return float16.FromFloat16(h)
 }
 
 // values returns an operand in float64.

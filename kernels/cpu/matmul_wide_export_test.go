@@ -2,11 +2,11 @@ package cpu
 
 import (
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // wide are kernels in plain Go with the sizes of the AVX-512 ones, so that the cutting, packing and edges for those
@@ -61,7 +61,7 @@ func onePairTile(t *gemm.Tile) {
 			var s float32
 			for k := range t.K {
 				for half := range 2 {
-					s += float32(numeric.FromBFloat16(a[(i*t.RowA+k*t.StepA)/2+half]) * numeric.FromBFloat16(b[k*t.StepB/2+2*j+half]))
+					s += float32(float16.FromBFloat16(a[(i*t.RowA+k*t.StepA)/2+half]) * float16.FromBFloat16(b[k*t.StepB/2+2*j+half]))
 				}
 			}
 			at := &c[i*t.RowC/4+j]

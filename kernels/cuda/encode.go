@@ -32,7 +32,7 @@ func encodeText(to arena.DType) string {
 }
 
 // bfloat writes the bfloat16 nearest to v into h, in integers: GPUs before sm_80 have no
-// instruction for it. As numeric.ToBFloat16.
+// instruction for it. As float16.ToBFloat16.
 func (w *writer) bfloat(h, v string) {
 	bits, odd, quiet, p, low := w.register("r"), w.register("r"), w.register("r"), w.register("p"), w.register("h")
 	w.line("mov.b32 %s, %s;", bits, v)

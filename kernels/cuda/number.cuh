@@ -13,7 +13,7 @@ template <int N, class T> DEVICE vec<T, N> neighbours(const T *from, int64 i) { 
 // Formats of 16 bits.
 struct bfloat16 {
   static METHOD float widen(uint16 h) { return bits<float>((uint32)h << 16); }
-  static METHOD float round(float v) { // as numeric.ToBFloat16: GPUs before sm_80 have no instruction for it
+  static METHOD float round(float v) { // as float16.ToBFloat16: GPUs before sm_80 have no instruction for it
     const uint32 b = bits<uint32>(v), near = v != v ? b | 0x400000 : b + 0x7fff + (b >> 16 & 1);
     return bits<float>(near & 0xffff0000);
   }

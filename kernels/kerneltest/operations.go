@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 var floatTypes = []arena.DType{arena.Float32, arena.Float64}
@@ -159,7 +159,7 @@ func apartBy(t arena.DType, a, b float64) int {
 
 // ordinal returns the index of a bfloat16 number among all, counted from 0.
 func ordinal(x float64) int {
-	b := int(numeric.ToBFloat16(float32(math.Abs(x))))
+	b := int(float16.ToBFloat16(float32(math.Abs(x))))
 	if x < 0 {
 		return -b
 	}

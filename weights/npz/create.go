@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -73,7 +74,7 @@ func check(tensors []safetensors.Tensor) error {
 		switch {
 		case descrOf(t.DType) == "":
 			bad("array %q: NumPy has no type %s: save it as F32, or in the safetensors format", shorten(t.Name), t.DType)
-		case t.Bytes() == 0 && elements(t.Shape) != 0:
+		case t.Bytes() == 0 && !slices.Contains(t.Shape, 0):
 			bad("array %q: %v is no shape, or has too many bytes", shorten(t.Name), t)
 		case seen[t.Name]:
 			bad("array %q occurs twice", shorten(t.Name))

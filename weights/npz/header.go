@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,20 +143,10 @@ func (p *parser) header() *layout {
 	if len(seen) != 3 {
 		p.fail(`it needs "descr", "fortran_order" and "shape"`)
 	}
-	if p.err == nil && l.Bytes() == 0 && elements(l.Shape) != 0 {
+	if p.err == nil && l.Bytes() == 0 && !slices.Contains(l.Shape, 0) {
 		p.fail("shape %v has too many bytes", l.Shape[:min(len(l.Shape), 16)])
 	}
 	return l
-}
-
-// elements returns 0 if a dimension is 0, else something else.
-func elements(shape []int) int {
-	for _, d := range shape {
-		if d == 0 {
-			return 0
-		}
-	}
-	return 1
 }
 
 // next returns the first byte after white space, 0 at the end.

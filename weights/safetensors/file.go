@@ -61,13 +61,11 @@ func Open(path string) (*File, error) {
 	if strings.HasSuffix(path, ".json") {
 		return openShards(path)
 	}
-	p, h, err := openPart(path, func() (*os.File, error) { return os.Open(path) }, func() (fs.FileInfo, error) { return os.Stat(path) })
+	p, h, err := openPart(osFolder{}, path, path)
 	if err != nil {
 		return nil, err
 	}
-	f := newFile(h.tensors, h.metadata)
-	f.parts = []*part{p}
-	return f, nil
+	return newFile([]*part{p}, h.tensors, h.metadata), nil
 }
 
 // NewFile reads a file of size bytes from r, which it does not close. r must allow calls of ReadAt
@@ -77,22 +75,37 @@ func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := newFile(h.tensors, h.metadata)
-	f.parts = []*part{{r: r, size: size, checksum: h.checksum}}
-	return f, nil
+	return newFile([]*part{{r: r, size: size, checksum: h.checksum}}, h.tensors, h.metadata), nil
 }
 
-// openPart opens one file and reads its header. stat is called first, because opening a pipe
+// folder opens files. It is an *os.Root, out of which no link leads, or osFolder.
+type folder interface {
+	Open(name string) (*os.File, error)
+	Stat(name string) (fs.FileInfo, error)
+}
+
+// osFolder opens any file of the operating system.
+type osFolder struct{}
+
+func (osFolder) Open(name string) (*os.File, error)    { return os.Open(name) }
+func (osFolder) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// openRegular opens a regular file; path is its name in errors. Others are not opened, because a pipe
 // blocks.
-func openPart(path string, open func() (*os.File, error), stat func() (fs.FileInfo, error)) (_ *part, _ *header, err error) {
-	info, err := stat()
+func openRegular(in folder, name, path string) (*os.File, error) {
+	info, err := in.Stat(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, &FormatError{File: path, Reason: "not a regular file", Err: fs.ErrInvalid}
+		return nil, &FormatError{File: path, Reason: "not a regular file", Err: fs.ErrInvalid}
 	}
-	file, err := open()
+	return in.Open(name)
+}
+
+// openPart opens one file and reads its header; path is its name in errors.
+func openPart(in folder, name, path string) (_ *part, _ *header, err error) {
+	file, err := openRegular(in, name, path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +114,8 @@ func openPart(path string, open func() (*os.File, error), stat func() (fs.FileIn
 			err = errors.Join(err, file.Close())
 		}
 	}()
-	if info, err = file.Stat(); err != nil {
+	info, err := file.Stat()
+	if err != nil {
 		return nil, nil, err
 	}
 	h, err := readHeader(file, info.Size(), path)
@@ -111,9 +125,9 @@ func openPart(path string, open func() (*os.File, error), stat func() (fs.FileIn
 	return &part{path: path, r: file, close: file.Close, size: info.Size(), checksum: h.checksum}, h, nil
 }
 
-// newFile returns a file of tensors, without its parts.
-func newFile(tensors []entry, metadata map[string]string) *File {
-	f := &File{tensors: tensors, byName: make(map[string]int, len(tensors)), metadata: metadata}
+// newFile returns a file of tensors that are in parts.
+func newFile(parts []*part, tensors []entry, metadata map[string]string) *File {
+	f := &File{parts: parts, tensors: tensors, byName: make(map[string]int, len(tensors)), metadata: metadata}
 	for i, e := range tensors {
 		f.byName[e.Name] = i
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,13 +44,14 @@ func openShards(path string) (_ *File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f := newFile(nil, map[string]string{})
-	f.index = x
+	var parts []*part
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.Close())
+			err = errors.Join(err, closeAll(parts))
 		}
 	}()
+	var tensors []entry
+	metadata := map[string]string{}
 	var errs []error
 	for _, name := range shards {
 		if len(errs) == maxListed {
@@ -59,7 +59,7 @@ func openShards(path string) (_ *File, err error) {
 			break
 		}
 		full := filepath.Join(filepath.Dir(path), name)
-		p, h, err := openPart(full, func() (*os.File, error) { return root.Open(name) }, func() (fs.FileInfo, error) { return root.Stat(name) })
+		p, h, err := openPart(root, name, full)
 		if err != nil {
 			if !errors.Is(err, ErrFormat) {
 				err = &FormatError{File: path, Reason: fmt.Sprintf("shard %q", shorten(name)), Err: err}
@@ -68,38 +68,30 @@ func openShards(path string) (_ *File, err error) {
 			continue
 		}
 		for i := range h.tensors {
-			h.tensors[i].part = len(f.parts)
+			h.tensors[i].part = len(parts)
 		}
-		f.parts = append(f.parts, p)
-		f.tensors = append(f.tensors, h.tensors...)
+		parts = append(parts, p)
+		tensors = append(tensors, h.tensors...)
 		for k, v := range h.metadata {
-			if _, ok := f.metadata[k]; !ok {
-				f.metadata[k] = v
+			if _, ok := metadata[k]; !ok {
+				metadata[k] = v
 			}
 		}
 	}
+	f := newFile(parts, tensors, metadata)
+	f.index = x
 	if errs == nil {
 		errs = x.compare(f)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	for i, e := range f.tensors {
-		f.byName[e.Name] = i
-	}
 	return f, nil
 }
 
 // readIndex reads and parses an index.
 func readIndex(path string) (*index, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &FormatError{File: path, Reason: "not a regular file", Err: fs.ErrInvalid}
-	}
-	file, err := os.Open(path)
+	file, err := openRegular(osFolder{}, path, path)
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +168,8 @@ func (x *index) shards() ([]string, error) {
 				Reason: fmt.Sprintf("its file is %q: it must be the name of a file in the folder of the index", shorten(name))})
 		}
 	}
-	if len(errs) > 10 {
-		errs = append(errs[:10], fmt.Errorf("and %d more", len(errs)-10))
+	if len(errs) > maxListed {
+		errs = append(errs[:maxListed], fmt.Errorf("and %d more", len(errs)-maxListed))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -213,9 +205,9 @@ func (x *index) compare(f *File) (errs []error) {
 			return
 		}
 		slices.Sort(names)
-		list := strings.Join(names[:min(len(names), 10)], ", ")
-		if len(names) > 10 {
-			list += fmt.Sprintf(" and %d more", len(names)-10)
+		list := strings.Join(names[:min(len(names), maxListed)], ", ")
+		if len(names) > maxListed {
+			list += fmt.Sprintf(" and %d more", len(names)-maxListed)
 		}
 		errs = append(errs, &FormatError{File: x.path, Reason: fmt.Sprintf("%s: %s", what, list)})
 	}

@@ -4,7 +4,7 @@
 //
 // A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and
 // decodes. All round to the nearest, of two to the even one, and keep every bit of
-// numeric.ToBFloat16 and its neighbours, NaNs included.
+// float16.ToBFloat16 and its neighbours, NaNs included.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Package rounding writes the instructions that round vectors of float32 to what the types of 16
-// bits hold: to the nearest, of two to the even one, with every bit of numeric.ToBFloat16 and
-// numeric.ToFloat16, NaNs included.
+// bits hold: to the nearest, of two to the even one, with every bit of float16.ToBFloat16 and
+// float16.ToFloat16, NaNs included.
 package rounding
 
 import (

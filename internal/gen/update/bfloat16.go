@@ -124,7 +124,7 @@ func (k *kernel) widen(t int, dst VecPhysical) {
 	VPSLLD(U8(16), dst, dst)
 }
 
-// dither stores narrow tensor t, rounded as numeric.DitherBFloat16 does: tensor 2 by the lower half
+// dither stores narrow tensor t, rounded as float16.DitherBFloat16 does: tensor 2 by the lower half
 // of temp(2), tensor 3 by the upper one. It leaves src as it is, and temp(0) and temp(1) in use.
 func (k *kernel) dither(t int, src VecPhysical) {
 	quiet, sum, c := k.temp(0), k.temp(1), k.reg(number)

@@ -1,7 +1,7 @@
 // Package numeric holds the number formats and random bits that an operation defines exactly, for
-// the references in package kernels and for the devices: 16-bit floats ([ToBFloat16], [ToFloat16]),
-// the 8-bit codes of Adam8 ([EncodeRoot], [EncodeMean]) and their dither ([Dither]), and the random
-// generators of dropout ([Philox]) and Adam16 ([Noise]). All devices give the same bits.
+// the references in package kernels and for the devices: the 8-bit codes of Adam8 ([EncodeRoot],
+// [EncodeMean]) and their dither ([Dither]), and the random generators of dropout ([Philox]) and
+// Adam16 ([Noise]). All devices give the same bits. Floats of 16 bits are in package float16.
 package numeric
 
 // Philox is the counter-based random generator Philox4x32-10: it returns four random words, which

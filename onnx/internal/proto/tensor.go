@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/evenkeel/evenkeel/internal/float16"
 )
 
 // Bits returns the size of an element in bits, 0 for a type that has no fixed size here.
@@ -130,27 +132,9 @@ func (t *Tensor) Float64(i int) float64 {
 		bits = le.Uint16(t.Raw[2*i:])
 	}
 	if t.Type == BFloat16 {
-		return float64(math.Float32frombits(uint32(bits) << 16))
+		return float64(float16.FromBFloat16(bits))
 	}
-	return half(bits)
-}
-
-// half converts an IEEE float16.
-func half(bits uint16) float64 {
-	sign, exponent, fraction := 1.0, int(bits>>10&31), float64(bits&1023)
-	if bits>>15 == 1 {
-		sign = -1
-	}
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 31:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
+	return float64(float16.FromFloat16(bits))
 }
 
 // Int64 returns element i of a tensor of integers or bools that passed Check. A uint64 keeps its

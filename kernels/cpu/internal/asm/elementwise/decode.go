@@ -2,9 +2,9 @@ package elementwise
 
 import (
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A DecodeFunc computes dst[i] = scale*src[i] + shift of stored elements. The arithmetic is in
@@ -30,9 +30,9 @@ func Decode[T asm.Float](l asm.Level, t arena.DType, a kernels.DecodeAttrs) Deco
 	case arena.Float64:
 		return decodeAs[T, float64](a.Scale, a.Shift)
 	case arena.BFloat16:
-		return decodeHalf[T](numeric.FromBFloat16, a.Scale, a.Shift)
+		return decodeHalf[T](float16.FromBFloat16, a.Scale, a.Shift)
 	case arena.Float16:
-		return decodeHalf[T](numeric.FromFloat16, a.Scale, a.Shift)
+		return decodeHalf[T](float16.FromFloat16, a.Scale, a.Shift)
 	}
 	return nil
 }

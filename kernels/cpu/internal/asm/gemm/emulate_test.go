@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Few processors have AVX-512. This test executes the text of the generated tile kernels in an
@@ -232,9 +232,9 @@ func roundingTable(numbers ...uint32) []byte {
 // toHalf returns the bits of v in a 16-bit type.
 func toHalf(t arena.DType, v float32) uint16 {
 	if t == arena.BFloat16 {
-		return numeric.ToBFloat16(v)
+		return float16.ToBFloat16(v)
 	}
-	return numeric.ToFloat16(v)
+	return float16.ToFloat16(v)
 }
 
 func TestTileFieldsLieWhereTheAssemblyReadsThem(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
+	"github.com/evenkeel/evenkeel/internal/float16"
 )
 
 // An inst is one line of assembly.
@@ -427,9 +427,9 @@ func (m *machine) round(op, suffix string, a []string, size int) {
 		case "VPMOVZXWD":
 			out[i] = v
 		case "VCVTPH2PS":
-			out[i] = math.Float32bits(numeric.FromFloat16(uint16(v)))
+			out[i] = math.Float32bits(float16.FromFloat16(uint16(v)))
 		case "VCVTPS2PH":
-			out[i] = uint32(numeric.ToFloat16(math.Float32frombits(v)))
+			out[i] = uint32(float16.ToFloat16(math.Float32frombits(v)))
 		}
 	}
 	r := &m.vec[number(last)]

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A conversion is one of a level's. from and to are the bytes of an element.
@@ -32,7 +32,7 @@ func conversions(l asm.Level, t arena.DType) []conversion {
 func halfWay(r *rand.Rand) []float32 {
 	var all []float32
 	for h := range 1 << 16 {
-		for _, v := range []float32{numeric.FromBFloat16(uint16(h)), numeric.FromFloat16(uint16(h))} {
+		for _, v := range []float32{float16.FromBFloat16(uint16(h)), float16.FromFloat16(uint16(h))} {
 			b := math.Float32bits(v)
 			for _, beside := range []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xfff, 0x1000, 0x1001} {
 				all = append(all, math.Float32frombits(b+beside))
@@ -50,7 +50,7 @@ func TestConversionsHaveTheBitsOfPlainGo(t *testing.T) {
 	numbers := halfWay(r)
 	var halves []uint16
 	for h := range 1 << 16 {
-		if v := numeric.FromFloat16(uint16(h)); v == v { // whether a NaN becomes quiet is left open
+		if v := float16.FromFloat16(uint16(h)); v == v { // whether a NaN becomes quiet is left open
 			halves = append(halves, uint16(h))
 		}
 	}

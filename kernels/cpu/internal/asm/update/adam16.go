@@ -1,6 +1,7 @@
 package update
 
 import (
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
@@ -32,12 +33,12 @@ func (r *Rule16[T]) adam16(shrink T, lo, hi int) {
 		for i, p := range some.P {
 			// Key holds the step.
 			noise[i] = numeric.Noise(numeric.Word(p), numeric.Word(some.G[i])+r.Key, 0)
-			s[i], v[i] = T(numeric.FromBFloat16(m[i])), T(numeric.FromBFloat16(squares[i]))
+			s[i], v[i] = T(float16.FromBFloat16(m[i])), T(float16.FromBFloat16(squares[i]))
 		}
 		some.adam(shrink, numeric.MostSquared32, 0, n) // bfloat16 has the range of float32
 		for i, bits := range noise[:n] {
-			m[i] = numeric.DitherBFloat16(float32(s[i]), uint16(bits))
-			squares[i] = numeric.DitherBFloat16(float32(v[i]), uint16(bits>>16))
+			m[i] = float16.DitherBFloat16(float32(s[i]), uint16(bits))
+			squares[i] = float16.DitherBFloat16(float32(v[i]), uint16(bits>>16))
 		}
 	}
 }

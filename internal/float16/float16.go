@@ -1,4 +1,10 @@
-package numeric
+// Package float16 converts numbers to the floating-point types of 16 bits and back: bfloat16, and
+// float16, which is binary16 of IEEE 754. A value of either type is its bits, a uint16. The
+// references in package kernels and the devices round as these functions do.
+//
+// [RoundToOdd] goes before [ToBFloat16] and [ToFloat16] if a number is a float64, so that it is
+// rounded once.
+package float16
 
 import "math"
 
@@ -54,4 +60,20 @@ func FromFloat16(h uint16) float32 {
 	default:
 		return math.Float32frombits(sign | (b<<13 + (127-15)<<23))
 	}
+}
+
+// RoundToOdd returns v as a float32 that a second rounding, to 16 bits, makes what one rounding of v
+// is: a number between two float32s becomes the one whose last bit is 1 (Boldo and Melquiond, 2005),
+// so that the second rounding knows on which side of a tie it was.
+func RoundToOdd(v float64) float32 {
+	f := float32(v)
+	d := float64(f)
+	if d == v || math.IsInf(v, 0) || v != v {
+		return f
+	}
+	b := math.Float32bits(f)
+	if math.Abs(d) > math.Abs(v) {
+		b--
+	}
+	return math.Float32frombits(b | 1)
 }

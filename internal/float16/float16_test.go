@@ -1,11 +1,11 @@
-package numeric_test
+package float16_test
 
 import (
 	"math"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/float16"
 	"github.com/evenkeel/evenkeel/internal/seed"
-	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 func TestADitheredBFloat16IsANeighbourAndRightOnAverage(t *testing.T) {
@@ -20,7 +20,7 @@ func TestADitheredBFloat16IsANeighbourAndRightOnAverage(t *testing.T) {
 		above := float64(math.Float32frombits(math.Float32bits(v)&^0xffff + 1<<16))
 		sum := 0.0
 		for noise := range 1 << 16 {
-			x := float64(numeric.FromBFloat16(numeric.DitherBFloat16(v, uint16(noise))))
+			x := float64(float16.FromBFloat16(float16.DitherBFloat16(v, uint16(noise))))
 			if x != below && x != above {
 				t.Fatalf("%v with noise %#x is %v, its neighbours are %v and %v", v, noise, x, below, above)
 			}
@@ -33,12 +33,12 @@ func TestADitheredBFloat16IsANeighbourAndRightOnAverage(t *testing.T) {
 	nan := uint32(0x7fffffff)
 	for _, noise := range []uint16{0, 1, 0x8000, 0xffff} {
 		for _, v := range []float32{0, float32(math.Copysign(0, -1)), 1, -0.5, 0x1.8p-126, float32(math.Inf(1)), float32(math.Inf(-1))} {
-			if got, want := numeric.DitherBFloat16(v, noise), uint16(math.Float32bits(v)>>16); got != want {
+			if got, want := float16.DitherBFloat16(v, noise), uint16(math.Float32bits(v)>>16); got != want {
 				t.Errorf("%v, a bfloat16, with noise %#x is %#x, want %#x", v, noise, got, want)
 			}
 		}
 		for _, b := range []uint32{nan, nan | 1<<31, 0x7f800001, 0xff800001} {
-			if x := numeric.FromBFloat16(numeric.DitherBFloat16(math.Float32frombits(b), noise)); x == x {
+			if x := float16.FromBFloat16(float16.DitherBFloat16(math.Float32frombits(b), noise)); x == x {
 				t.Errorf("the NaN %#x with noise %#x is %v", b, noise, x)
 			}
 		}
