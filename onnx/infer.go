@@ -148,7 +148,6 @@ func (b *inference) node(n *proto.Node) ([]*value, error) {
 			b.counts.folded++
 			return out, err
 		}
-		c.program, c.nodes = b.program, make(map[*value]kernels.Value)
 	}
 	b.counts.steps++
 	return c.run(rule.apply)
@@ -179,22 +178,23 @@ func (b *inference) identity(c *call) ([]*value, error) {
 	return []*value{&v}, nil
 }
 
-// fold computes a node of constants.
+// fold computes a node of constants, in a program and a call of its own: c is as it was.
 func (b *inference) fold(c *call, r *rule) (out []*value, err error) {
 	f := r.apply
 	if r.fold != nil {
 		f = r.fold
 	}
-	c.program = &program{folding: true, made: map[kernels.Value]int{}, leaves: map[kernels.Value]leaf{}}
 	for _, v := range c.in {
 		if v != nil && v.con == nil {
 			return nil, fmt.Errorf("%s of values that the model computes: %w", c.n.Op, kernels.ErrUnsupported)
 		}
 	}
-	if out, err = c.run(f); err != nil {
+	p := &program{folding: true, made: map[kernels.Value]int{}, leaves: map[kernels.Value]leaf{}}
+	folding := &call{program: p, b: b, n: c.n, in: c.in, nodes: make(map[*value]kernels.Value)}
+	if out, err = folding.run(f); err != nil {
 		return nil, err
 	}
-	tensors, err := c.program.evaluate(b.limit)
+	tensors, err := p.evaluate(b.limit)
 	if err != nil {
 		return nil, err
 	}
