@@ -25,14 +25,18 @@ type inference struct {
 	notes   []string
 }
 
-// infer returns the program of m for a batch.
-func (m *Model) infer(batch int) (*inference, error) {
-	b := &inference{
-		m: m, batch: batch, limit: m.opt.FoldElements,
-		program: &program{batch: batch, made: map[kernels.Value]int{}, leaves: map[kernels.Value]leaf{}},
-		values:  make(map[string]*value), params: make(map[string]kernels.Value), names: make(map[string]*initializer),
+// newInference returns an inference that knows no values yet.
+func (m *Model) newInference(batch int) *inference {
+	return &inference{
+		m: m, batch: batch, limit: m.opt.FoldElements, program: newProgram(false),
+		values: make(map[string]*value), params: make(map[string]kernels.Value), names: make(map[string]*initializer),
 		twins: make(map[uint64]*initializer),
 	}
+}
+
+// infer returns the program of m for a batch.
+func (m *Model) infer(batch int) (*inference, error) {
+	b := m.newInference(batch)
 	for _, ini := range m.inits {
 		v := ofTensor(ini.tensor)
 		v.con.init = ini
@@ -189,7 +193,7 @@ func (b *inference) fold(c *call, r *rule) (out []*value, err error) {
 			return nil, fmt.Errorf("%s of values that the model computes: %w", c.n.Op, kernels.ErrUnsupported)
 		}
 	}
-	p := &program{folding: true, made: map[kernels.Value]int{}, leaves: map[kernels.Value]leaf{}}
+	p := newProgram(true)
 	folding := &call{program: p, b: b, n: c.n, in: c.in, nodes: make(map[*value]kernels.Value)}
 	if out, err = folding.run(f); err != nil {
 		return nil, err

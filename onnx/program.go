@@ -12,13 +12,16 @@ import (
 // A program computes a model at one batch: leaves, then operations of package kernels in an order
 // in which they can run. It does not depend on Gorgonia: build.go makes nodes of it.
 type program struct {
-	batch   int
 	folding bool           // all leaves are constants: it is evaluated at once, and values may be empty
 	specs   []kernels.Spec // by value
 	steps   []step
 	made    map[kernels.Value]int  // step that makes a value
 	leaves  map[kernels.Value]leaf // values that no step makes
 	outputs []*value
+}
+
+func newProgram(folding bool) *program {
+	return &program{folding: folding, made: make(map[kernels.Value]int), leaves: make(map[kernels.Value]leaf)}
 }
 
 // A step is one operation.
