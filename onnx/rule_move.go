@@ -156,9 +156,8 @@ func unsqueeze(which func(c *call) []int) ruleFunc {
 func transpose(c *call) []*value {
 	perm := c.attrInts("perm")
 	if perm == nil {
-		for i := range c.shape(0) {
-			perm = slices.Insert(perm, 0, i)
-		}
+		perm = upTo(len(c.shape(0)))
+		slices.Reverse(perm)
 	}
 	return c.one(c.Apply(kernels.Transpose, kernels.TransposeAttrs{Perm: perm}, c.node(0)))
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
 
 // Reductions, along the axes of an attribute or, in newer versions, of an operand.
@@ -95,15 +94,15 @@ func reduction(f reduceFunc, which func(c *call) []int) ruleFunc {
 // reduceIntegers is a sum, or the largest or smallest, of integers.
 func (c *call) reduceIntegers(a kernels.ReduceAttrs) kernels.Value {
 	typ, x := c.must(0).typ, c.node(0)
-	to := map[proto.DataType]arena.DType{proto.Int64: arena.Int64, proto.Int32: arena.Int32, proto.Uint8: arena.Uint8}[typ]
+	to, ok := wrapped[typ]
 	f, known := map[string]kernels.IntegerFunc{
 		"ReduceSum": kernels.IntegerAdd, "ReduceMax": kernels.IntegerMax, "ReduceMin": kernels.IntegerMin}[c.n.Op]
-	if typ != proto.Int64 && to == 0 || !known || len(c.shape(0)) == 0 || c.shape(0).Elems() == 0 {
+	if !ok || !known || len(c.shape(0)) == 0 || c.shape(0).Elems() == 0 {
 		refuse("%s of %v %v", c.n.Op, typ, c.shape(0))
 	}
 	// The smallest of x is not x of the largest not x, where not x is -1 - x.
 	not := func(x kernels.Value) kernels.Value {
-		return c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerSub, To: arena.Int64}, c.literal(arena.Int64, kernels.Shape{}, []float64{-1}), x)
+		return c.index(kernels.IntegerSub, c.scalar(x, -1), x)
 	}
 	smallest := f == kernels.IntegerMin
 	if smallest {
@@ -245,5 +244,5 @@ func meanVariance(c *call) []*value {
 	x := c.float(0)
 	d := c.two(kernels.Sub, x, meanOf(c, x, a))
 	deviation := c.of(kernels.Sqrt, meanOf(c, c.of(kernels.Square, d), a))
-	return []*value{c.out(c.two(kernels.Div, d, c.affine(deviation, 1, 1e-9)), proto.DataType(c.must(0).typ))}
+	return c.one(c.two(kernels.Div, d, c.affine(deviation, 1, 1e-9)))
 }

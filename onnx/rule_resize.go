@@ -225,14 +225,9 @@ func (c *call) repeatOrPick(x kernels.Value, axis int, index []int) kernels.Valu
 func (c *call) along(x kernels.Value, axis int, m kernels.Value) kernels.Value {
 	s := c.Spec(x).Shape
 	last := len(s) - 1
-	var perm []int
-	for i := range s {
-		perm = append(perm, i)
-	}
+	perm := upTo(len(s))
 	perm[axis], perm[last] = last, axis // its own inverse
-	y := c.transpose(x, perm)
-	y = c.transpose(c.matmul(y, m), perm)
-	return y
+	return c.transpose(c.matmul(c.transpose(x, perm), m), perm)
 }
 
 // wideWeights returns the weights of all pixels whose distance, times the scale, the interpolation
@@ -308,8 +303,6 @@ func (c *call) outside(x kernels.Value, axis int, r resampling) kernels.Value {
 	if !any {
 		return x
 	}
-	along := slices.Repeat(kernels.Shape{1}, len(c.Spec(x).Shape))
-	along[axis] = r.to
-	mask := c.literal(c.Spec(x).Type, along, out)
+	mask := c.literal(c.Spec(x).Type, line(len(c.Spec(x).Shape), axis, r.to), out)
 	return c.Apply(kernels.Where, nil, mask, c.scalar(x, c.attrFloat("extrapolation_value", 0)), x)
 }

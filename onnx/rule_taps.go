@@ -93,7 +93,7 @@ func (t *taps) measure(i int, mode string, ceil bool) {
 	t.beyond[i] = max(0, (t.out[i]-1)*t.stride[i]-room)
 }
 
-// each calls f with each tap of the padded image: x [B, C, …] → tap [B, C, out…].
+// eachTap calls f with each tap of the padded image: x [B, C, …] → tap [B, C, out…].
 func (c *call) eachTap(x kernels.Value, t taps, fill float64, f func(at []int, tap kernels.Value)) {
 	n := len(t.size)
 	lo, hi := append([]int{0, 0}, t.lo...), make([]int, n+2)
@@ -102,24 +102,22 @@ func (c *call) eachTap(x kernels.Value, t taps, fill float64, f func(at []int, t
 	}
 	x = c.padConstant(x, lo, hi, fill)
 	at := make([]int, n)
-	for {
+	for i := range kernels.Shape(t.kernel).Elems() {
+		unravel(at, i, t.kernel)
 		a := whole(c.Spec(x).Shape)
 		for i := range n {
 			a.Start[2+i] = at[i] * t.dilation[i]
 			a.End[2+i], a.Step[2+i] = a.Start[2+i]+(t.out[i]-1)*t.stride[i]+1, t.stride[i]
 		}
 		f(at, c.Apply(kernels.Slice, a, x))
-		i := n - 1
-		for ; i >= 0; i-- {
-			if at[i]++; at[i] < t.kernel[i] {
-				break
-			}
-			at[i] = 0
-		}
-		if i < 0 {
-			return
-		}
 	}
+}
+
+// sumTaps is the sum of each window.
+func (c *call) sumTaps(x kernels.Value, t taps) kernels.Value {
+	sum := kernels.None
+	c.eachTap(x, t, 0, func(_ []int, tap kernels.Value) { sum = c.sum(sum, tap) })
+	return sum
 }
 
 // maxTaps is a maximum pool, with the index of each maximum in the flat image, of all images and
@@ -150,8 +148,7 @@ func (c *call) maxTaps(x kernels.Value, t taps) []*value {
 			first[i] = float64(i * pixels)
 		}
 		base := c.literal(arena.Int64, append(kernels.Shape{s[0], s[1]}, slices.Repeat(kernels.Shape{1}, len(s)-2)...), first)
-		add := kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int64}
-		out = append(out, c.out(c.Apply(kernels.Integer, add, index, base), proto.Int64))
+		out = append(out, c.out(c.index(kernels.IntegerAdd, index, base), proto.Int64))
 	}
 	return out
 }
@@ -160,14 +157,13 @@ func (c *call) maxTaps(x kernels.Value, t taps) []*value {
 func (c *call) tapPlaces(t taps, at []int) kernels.Value {
 	columns := c.attrBool("storage_order", false) // the first dimension is the fastest
 	shape := kernels.Shape(append([]int{1, 1}, t.out...))
-	data := make([]float64, shape.Elems())
+	data, pixel := make([]float64, shape.Elems()), make([]int, len(t.size))
 	for i := range data {
-		left, index := i, 0
-		pixel := make([]int, len(t.size))
-		for k := len(t.size) - 1; k >= 0; k-- {
-			pixel[k] = left%t.out[k]*t.stride[k] - t.lo[k] + at[k]*t.dilation[k]
-			left /= t.out[k]
+		unravel(pixel, i, t.out)
+		for k := range pixel {
+			pixel[k] = pixel[k]*t.stride[k] - t.lo[k] + at[k]*t.dilation[k]
 		}
+		index := 0
 		for k := range t.size {
 			if columns {
 				index = index*t.size[len(t.size)-1-k] + pixel[len(t.size)-1-k]
@@ -183,14 +179,7 @@ func (c *call) tapPlaces(t taps, at []int) kernels.Value {
 // meanTaps is an average pool. Padding counts with count_include_pad, but not what the last window
 // has beyond it.
 func (c *call) meanTaps(x kernels.Value, t taps) kernels.Value {
-	sum := kernels.None
-	c.eachTap(x, t, 0, func(_ []int, tap kernels.Value) {
-		if sum == kernels.None {
-			sum = tap
-		} else {
-			sum = c.plus(sum, tap)
-		}
-	})
+	sum := c.sumTaps(x, t)
 	counts := c.scalar(x, 1)
 	for i := range t.size {
 		from, to := 0, t.size[i]
@@ -206,9 +195,7 @@ func (c *call) meanTaps(x kernels.Value, t taps) kernels.Value {
 			}
 			data[o] = max(data[o], 1)
 		}
-		along := slices.Repeat(kernels.Shape{1}, len(t.size)+2)
-		along[2+i] = t.out[i]
-		counts = c.mul(counts, c.literal(c.Spec(x).Type, along, data))
+		counts = c.mul(counts, c.literal(c.Spec(x).Type, line(len(t.size)+2, 2+i, t.out[i]), data))
 	}
 	return c.two(kernels.Div, sum, counts)
 }
@@ -224,14 +211,7 @@ func lpPool(c *call) []*value {
 	if p > 1 {
 		power = c.two(kernels.Pow, size, c.scalar(x, float64(p)))
 	}
-	sum := kernels.None
-	c.eachTap(power, c.taps(), 0, func(_ []int, tap kernels.Value) {
-		if sum == kernels.None {
-			sum = tap
-		} else {
-			sum = c.plus(sum, tap)
-		}
-	})
+	sum := c.sumTaps(power, c.taps())
 	if p > 1 {
 		sum = c.two(kernels.Pow, sum, c.scalar(x, 1/float64(p)))
 	}

@@ -79,11 +79,7 @@ func convVolume(c *call) []*value {
 		part := whole(s)
 		part.Start[2], part.Step[2] = k*v.dilation[0], v.stride[0]
 		part.End[2] = part.Start[2] + room/v.stride[0]*v.stride[0] + 1
-		y := c.Apply(kernels.Conv, a, c.layers(c.Apply(kernels.Slice, part, x)), c.weightsAt(weights, k))
-		if sum != kernels.None {
-			y = c.plus(sum, y)
-		}
-		sum = y
+		sum = c.sum(sum, c.Apply(kernels.Conv, a, c.layers(c.Apply(kernels.Slice, part, x)), c.weightsAt(weights, k)))
 	}
 	return c.one(c.biased(c.stacked(sum, s[0])))
 }
@@ -112,11 +108,7 @@ func convTransposeVolume(c *call) []*value {
 		at := whole(c.Spec(y).Shape)
 		to := slices.Clone(c.Spec(y).Shape)
 		to[2], at.Start[2], at.Step[2] = full[0], k*v.dilation[0], v.stride[0]
-		y = c.Apply(kernels.Unslice, kernels.UnsliceAttrs{Shape: to, Start: at.Start, Step: at.Step}, y)
-		if sum != kernels.None {
-			y = c.plus(sum, y)
-		}
-		sum = y
+		sum = c.sum(sum, c.Apply(kernels.Unslice, kernels.UnsliceAttrs{Shape: to, Start: at.Start, Step: at.Step}, y))
 	}
 	return c.one(c.biased(c.padConstant(sum, lo, hi, 0)))
 }
