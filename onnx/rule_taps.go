@@ -35,62 +35,25 @@ type taps struct {
 func (c *call) taps() taps {
 	s := c.shape(0)
 	n := len(s) - 2
-	list := func(name string, length, def int) []int {
-		l := c.attrInts(name)
-		if l == nil {
-			l = slices.Repeat([]int{def}, length)
-		}
-		if len(l) != length {
-			badAttribute("%s has %d numbers for %d dimensions", name, len(l), n)
-		}
-		for _, x := range l {
-			if x < 0 || x > math.MaxInt32 {
-				badAttribute("%s is %v", name, l)
-			}
-		}
-		return l
-	}
 	if n < 1 {
 		mismatch("%v has no pixels", s)
 	}
-	t := taps{size: s[2:], kernel: list("kernel_shape", n, 0), stride: list("strides", n, 1), dilation: list("dilations", n, 1)}
-	pads := list("pads", 2*n, 0)
-	t.lo, t.hi, t.out, t.beyond = slices.Clone(pads[:n]), slices.Clone(pads[n:]), make([]int, n), make([]int, n)
-	mode, count := c.attrText("auto_pad", "NOTSET"), 1
+	t := taps{size: s[2:], kernel: c.sizesOf("kernel_shape", 1, n, 0), stride: c.sizesOf("strides", 1, n, 1), dilation: c.sizesOf("dilations", 1, n, 1)}
+	pads := c.sizesOf("pads", 2, n, 0)
+	t.lo, t.hi, t.out, t.beyond = pads[:n:n], pads[n:], make([]int, n), make([]int, n)
+	count := 1
 	for i := range n {
 		if count *= max(t.kernel[i], 1); t.kernel[i] < 1 || t.stride[i] < 1 || t.dilation[i] < 1 || count > mostTaps || t.dilation[i]*t.kernel[i] > math.MaxInt32 {
 			badAttribute("kernel %v, strides %v, dilations %v: all must be 1 or more, and the kernel have at most %d elements", t.kernel, t.stride, t.dilation, mostTaps)
 		}
-		t.measure(i, mode, c.attrBool("ceil_mode", false))
+		span := t.dilation[i]*(t.kernel[i]-1) + 1
+		t.lo[i], t.hi[i] = c.padding(t.size[i], span, t.stride[i], t.lo[i], t.hi[i])
+		if t.size[i]+t.lo[i]+t.hi[i] < span {
+			mismatch("a window of %d does not fit into %d with padding", span, t.size[i])
+		}
+		t.out[i], t.beyond[i] = windowsIn(t.size[i], span, t.stride[i], t.lo[i], t.hi[i], c.attrBool("ceil_mode", false))
 	}
 	return t
-}
-
-// measure sets the padding and the size of the result along dimension i.
-func (t *taps) measure(i int, mode string, ceil bool) {
-	span := t.dilation[i]*(t.kernel[i]-1) + 1
-	switch mode {
-	case "NOTSET", "":
-	case "VALID":
-		t.lo[i], t.hi[i] = 0, 0
-	case "SAME_UPPER", "SAME_LOWER":
-		p := samePadding((t.size[i]+t.stride[i]-1)/t.stride[i], t.stride[i], span, t.size[i])
-		t.lo[i], t.hi[i] = p/2, p-p/2
-		if mode == "SAME_LOWER" {
-			t.lo[i], t.hi[i] = t.hi[i], t.lo[i]
-		}
-	default:
-		badAttribute("auto_pad %q", mode)
-	}
-	room := t.size[i] + t.lo[i] + t.hi[i] - span
-	if room < 0 {
-		mismatch("a window of %d does not fit into %d with padding", span, t.size[i])
-	}
-	t.out[i] = room/t.stride[i] + 1
-	if ceil && room%t.stride[i] > 0 && t.out[i]*t.stride[i] < t.size[i]+t.lo[i] { // the next window starts in the image
-		t.out[i]++
-	}
-	t.beyond[i] = max(0, (t.out[i]-1)*t.stride[i]-room)
 }
 
 // eachTap calls f with each tap of the padded image: x [B, C, …] → tap [B, C, out…].
@@ -225,20 +188,11 @@ func maxUnpool(c *call) []*value {
 		refuse("an output_shape, or indices %v for %v", c.shape(1), s)
 	}
 	n := len(s) - 2
-	kernel, stride, pads := c.attrInts("kernel_shape"), c.attrInts("strides"), c.attrInts("pads")
-	if stride == nil {
-		stride = slices.Repeat([]int{1}, n)
-	}
-	if pads == nil {
-		pads = make([]int, 2*n)
-	}
-	if len(kernel) != n || len(stride) != n || len(pads) != 2*n {
-		badAttribute("kernel_shape %v, strides %v and pads %v for %d dimensions", kernel, stride, pads, n)
-	}
+	kernel, stride, pads := c.sizesOf("kernel_shape", 1, n, 0), c.sizesOf("strides", 1, n, 1), c.sizesOf("pads", 2, n, 0)
 	out := kernels.Shape{s[0], s[1]}
 	for i := range n {
-		if kernel[i] < 1 || stride[i] < 1 || max(kernel[i], stride[i]) > math.MaxInt32 || min(pads[i], pads[n+i]) < 0 || max(pads[i], pads[n+i]) > math.MaxInt32 {
-			badAttribute("kernel_shape %v, strides %v, pads %v", kernel, stride, pads)
+		if kernel[i] < 1 || stride[i] < 1 {
+			badAttribute("kernel_shape %v, strides %v: all must be 1 or more", kernel, stride)
 		}
 		out = append(out, (s[2+i]-1)*stride[i]+kernel[i]-pads[i]-pads[n+i])
 		if out[2+i] < 1 {
