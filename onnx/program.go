@@ -80,9 +80,7 @@ func (p *program) ApplyAll(op *kernels.Op, attrs any, in ...kernels.Value) []ker
 		specs[i] = p.Spec(v)
 	}
 	outs, err := op.Infer(attrs, specs)
-	if err != nil {
-		panic(refusal{err})
-	}
+	ensure(err)
 	return p.add(step{op: op, attrs: attrs, in: in}, outs...)
 }
 
@@ -101,9 +99,7 @@ func (p *program) add(s step, specs ...kernels.Spec) []kernels.Value {
 
 // value adds a value.
 func (p *program) value(spec kernels.Spec) kernels.Value {
-	if err := spec.Check(); err != nil {
-		panic(refusal{err})
-	}
+	ensure(spec.Check())
 	if spec.Shape.Elems() == 0 && !p.folding {
 		mismatch("a computed value of %v has no elements", spec.Shape)
 	}

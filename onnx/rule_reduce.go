@@ -124,44 +124,39 @@ func (c *call) reduceNothing(a kernels.ReduceAttrs) []*value {
 	if !ok || !typ.IsFloat() {
 		refuse("%s of no elements of %v", c.n.Op, typ)
 	}
-	var shape kernels.Shape
-	for i, d := range c.shape(0) {
-		switch {
-		case !slices.Contains(a.Axes, i):
-			shape = append(shape, d)
-		case a.Keep:
-			shape = append(shape, 1)
-		}
-	}
+	shape := reducedShape(c.shape(0), a)
 	if shape.Elems() > c.b.limit {
 		refuse("%v: see Options.FoldElements", shape)
 	}
 	return []*value{known(typ, shape, slices.Repeat([]float64{x}, shape.Elems()))}
 }
 
-// productOf multiplies halves until one is left.
-func productOf(c *call, x kernels.Value, a kernels.ReduceAttrs) kernels.Value {
-	s := c.Spec(x).Shape
-	var perm []int
-	to, kept := kernels.Shape{}, kernels.Shape{1}
-	reduced := axes(a.Axes, len(s))
-	count := 1
+// reducedShape returns what a reduction along axes 0, 1, … makes of a shape.
+func reducedShape(s kernels.Shape, a kernels.ReduceAttrs) kernels.Shape {
+	to := kernels.Shape{}
 	for i, d := range s {
-		if reduced[i] {
-			perm = append(perm, i)
-			count *= d
-		}
-	}
-	for i, d := range s {
-		if !reduced[i] {
-			perm = append(perm, i)
+		switch {
+		case !slices.Contains(a.Axes, i):
 			to = append(to, d)
-		} else if a.Keep {
+		case a.Keep:
 			to = append(to, 1)
 		}
 	}
-	kept[0] = to.Elems()
-	x = c.reshape(c.transpose(x, perm), kernels.Shape{count, kept[0]})
+	return to
+}
+
+// productOf multiplies halves until one is left.
+func productOf(c *call, x kernels.Value, a kernels.ReduceAttrs) kernels.Value {
+	s := c.Spec(x).Shape
+	to, perm, count := reducedShape(s, a), slices.Clone(a.Axes), 1
+	for i, d := range s {
+		if slices.Contains(a.Axes, i) {
+			count *= d
+		} else {
+			perm = append(perm, i)
+		}
+	}
+	x = c.reshape(c.transpose(x, perm), kernels.Shape{count, to.Elems()})
 	for ; count > 1; count = (count + 1) / 2 {
 		half := count / 2
 		y := c.mul(c.slice(x, 0, 0, half), c.slice(x, 0, half, 2*half))
@@ -187,14 +182,7 @@ func logSumExpOf(c *call, x kernels.Value, a kernels.ReduceAttrs) kernels.Value 
 	sum := sumOf(c, c.of(kernels.Exp, c.two(kernels.Sub, x, m)), keep)
 	y := c.plus(m, c.of(kernels.Log, c.two(kernels.Maximum, sum, c.scalar(x, least))))
 	y = c.Apply(kernels.Where, nil, sum, y, largest)
-	if !a.Keep {
-		specs, err := kernels.Sum.Infer(a, []kernels.Spec{c.Spec(x)})
-		if err != nil {
-			panic(refusal{err})
-		}
-		y = c.reshape(y, specs[0].Shape)
-	}
-	return y
+	return c.reshape(y, reducedShape(c.Spec(x).Shape, a))
 }
 
 // globalPool reduces the pixels of each channel.

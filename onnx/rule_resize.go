@@ -46,11 +46,7 @@ func resize(c *call) []*value {
 // resize resizes the axes that are listed, or all, by scales or to sizes.
 func (c *call) resize(scales []float64, sizes []int, coordinates, nearest string) []*value {
 	s, which := c.shape(0), c.attrInts("axes")
-	if which == nil {
-		for i := range s {
-			which = append(which, i)
-		}
-	}
+	which = orAll(which, len(s))
 	if max(len(scales), len(sizes)) != len(which) {
 		badAttribute("%d scales or sizes for %d axes", max(len(scales), len(sizes)), len(which))
 	}

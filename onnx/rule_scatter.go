@@ -188,11 +188,7 @@ func compress(c *call) []*value {
 // centerCropPad cuts or pads axes about their centre.
 func centerCropPad(c *call) []*value {
 	s, sizes, which := c.shape(0), c.sizesOfResult(1), c.attrInts("axes")
-	if which == nil {
-		for i := range s {
-			which = append(which, i)
-		}
-	}
+	which = orAll(which, len(s))
 	axes(which, len(s))
 	if len(sizes) != len(which) {
 		badAttribute("%d sizes for %d axes", len(sizes), len(which))

@@ -199,9 +199,7 @@ func maxUnpool(c *call) []*value {
 			badAttribute("the result is %v", out)
 		}
 	}
-	if err := (kernels.Spec{Type: arena.Float32, Shape: out}).Check(); err != nil {
-		panic(refusal{err})
-	}
+	ensure(kernels.Spec{Type: arena.Float32, Shape: out}.Check())
 	rows := c.reshape(c.float(0), kernels.Shape{s.Elems(), 1})
 	y := c.Apply(kernels.Scatter, kernels.ScatterAttrs{Rows: out.Elems()}, c.integers(1), rows)
 	return c.one(c.reshape(y, out))
