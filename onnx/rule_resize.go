@@ -174,13 +174,21 @@ func (r resampling) weights(f float64) []float64 {
 	case "linear":
 		return []float64{1 - f, f}
 	case "cubic":
-		a := r.cubic
-		near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
-		far := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
-		return []float64{far(f + 1), near(f), near(1 - f), far(2 - f)}
+		return []float64{r.far(f + 1), r.near(f), r.near(1 - f), r.far(2 - f)}
 	}
 	refuse("mode %q", r.mode)
 	return nil
+}
+
+// near and far are the cubic weights of pixels at a distance of up to 1, and of 1 to 2.
+func (r resampling) near(d float64) float64 {
+	a := r.cubic
+	return ((a+2)*d-(a+3))*d*d + 1
+}
+
+func (r resampling) far(d float64) float64 {
+	a := r.cubic
+	return ((a*d-5*a)*d+8*a)*d - 4*a
 }
 
 // round returns the nearest pixel.
@@ -235,12 +243,11 @@ func (r resampling) wideWeights(at float64) (first float64, weights []float64) {
 	case "linear":
 	case "cubic":
 		reach = 2
-		a := r.cubic
 		kernel = func(d float64) float64 {
 			if d <= 1 {
-				return ((a+2)*d-(a+3))*d*d + 1
+				return r.near(d)
 			}
-			return ((a*d-5*a)*d+8*a)*d - 4*a
+			return r.far(d)
 		}
 	default:
 		refuse("mode %q", r.mode)
