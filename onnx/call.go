@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"math"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -106,7 +107,12 @@ func (c *call) indices(index []int) kernels.Value {
 	for i, x := range index {
 		data[i] = float64(x)
 	}
-	return c.leaf(leaf{kind: constantLeaf, data: data}, kernels.Spec{Type: arena.Int64, Shape: kernels.Shape{len(index)}})
+	return c.literal(arena.Int64, kernels.Shape{len(index)}, data)
+}
+
+// numbered is 0, 1, … along an axis of a value of a rank, whose other dimensions are 1.
+func (c *call) numbered(rank, axis, size int) kernels.Value {
+	return c.reshape(c.indices(upTo(size)), line(rank, axis, size))
 }
 
 // constant returns the elements of operand i, which must be known at import. what names it in
@@ -183,6 +189,30 @@ func (c *call) attrInts(name string) []int {
 	return out
 }
 
+// upTo returns 0, 1, … n-1.
+func upTo(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// line returns a shape of a rank whose dimensions are 1, except that of an axis.
+func line(rank, axis, size int) kernels.Shape {
+	s := slices.Repeat(kernels.Shape{1}, rank)
+	s[axis] = size
+	return s
+}
+
+// unravel sets at to the place of element i of a value of a shape.
+func unravel(at []int, i int, s kernels.Shape) {
+	for k := len(s) - 1; k >= 0; k-- {
+		at[k] = i % s[k]
+		i /= s[k]
+	}
+}
+
 // axis returns an axis of a value of a rank as 0, 1, …; it may count from the end.
 func axis(a, rank int) int {
 	if a < -rank || a >= rank {
@@ -217,9 +247,28 @@ func (c *call) two(op *kernels.Op, a, b kernels.Value) kernels.Value { return c.
 func (c *call) mul(a, b kernels.Value) kernels.Value                 { return c.two(kernels.Mul, a, b) }
 func (c *call) plus(a, b kernels.Value) kernels.Value                { return c.two(kernels.Add, a, b) }
 
+// sum is a + b, of which either may be None: 0.
+func (c *call) sum(a, b kernels.Value) kernels.Value {
+	switch {
+	case a == kernels.None:
+		return b
+	case b == kernels.None:
+		return a
+	}
+	return c.plus(a, b)
+}
+
 // affine is scale·x + shift.
 func (c *call) affine(x kernels.Value, scale, shift float64) kernels.Value {
 	return c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: finite("a factor", scale), Shift: finite("a term", shift)}, x)
+}
+
+// as is x in a type of floats.
+func (c *call) as(x kernels.Value, t arena.DType) kernels.Value {
+	if c.Spec(x).Type == t {
+		return x
+	}
+	return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, x)
 }
 
 // clamp is x, at least low and at most high.

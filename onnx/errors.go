@@ -84,6 +84,13 @@ func badAttribute(format string, args ...any) {
 	panic(refusal{fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), kernels.ErrAttrs)})
 }
 
+// ensure ends a rule by an error, if there is one.
+func ensure(err error) {
+	if err != nil {
+		panic(refusal{err})
+	}
+}
+
 // catch stores the refusal that ends a rule.
 func catch(err *error) {
 	if p := recover(); p != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
 
 // exportAdd recognises batch normalization, and a product with a bias.
@@ -101,21 +102,14 @@ func exportWhere(e *exporter, in *exportInstr) (string, error) {
 	x := e.operands(in.a.In)
 	cond := e.bools[in.a.In[0]]
 	if cond == "" {
-		cond = e.node("Cast", x[:1], intAttr("to", exportBool))
+		cond = e.node("Cast", x[:1], intAttr("to", int(proto.Bool)))
 	}
 	return e.node("Where", []string{cond, x[1], x[2]}), nil
 }
 
-// exportBool is the number of ONNX's type bool.
-const exportBool = 9
-
 func exportDecode(e *exporter, in *exportInstr) (string, error) {
 	a := in.a.Attrs.(kernels.DecodeAttrs)
-	x := e.value(in.a.In[0])
-	if e.spec(in, 0).Type != a.To {
-		x = e.cast(x, a.To)
-	}
-	return e.scaled(x, a.To, a.Scale, a.Shift), in.same()
+	return e.scaled(e.as(in.a.In[0], a.To), a.To, a.Scale, a.Shift), in.same()
 }
 
 func exportTruncate(e *exporter, in *exportInstr) (string, error) {
@@ -125,18 +119,15 @@ func exportTruncate(e *exporter, in *exportInstr) (string, error) {
 // exportInteger computes in int64, as the operation does.
 func exportInteger(e *exporter, in *exportInstr) (string, error) {
 	a := in.a.Attrs.(kernels.IntegerAttrs)
+	if a.Func == kernels.IntegerConvert {
+		return e.cast(e.value(in.a.In[0]), a.To), in.same()
+	}
 	var x []string
-	for i, v := range in.a.In {
-		name := e.value(v)
-		if e.spec(in, i).Type != arena.Int64 && a.Func != kernels.IntegerConvert {
-			name = e.cast(name, arena.Int64)
-		}
-		x = append(x, name)
+	for _, v := range in.a.In {
+		x = append(x, e.as(v, arena.Int64))
 	}
 	op, is := "", arena.Int64
 	switch a.Func {
-	case kernels.IntegerConvert:
-		return e.cast(x[0], a.To), in.same()
 	case kernels.IntegerAdd:
 		op = "Add"
 	case kernels.IntegerSub:
@@ -154,7 +145,7 @@ func exportInteger(e *exporter, in *exportInstr) (string, error) {
 	case kernels.IntegerEqual, kernels.IntegerNotEqual:
 		op, is = "Equal", 0
 	case kernels.IntegerDiv:
-		return e.castInteger(e.quotient(x[0], x[1]), a.To), in.same()
+		return e.convert(e.quotient(x[0], x[1]), arena.Int64, a.To), in.same()
 	default:
 		return "", fmt.Errorf("ONNX has no %v of integers that wraps around", a.Func)
 	}
@@ -162,18 +153,7 @@ func exportInteger(e *exporter, in *exportInstr) (string, error) {
 	if a.Func == kernels.IntegerNotEqual {
 		y = e.node("Not", []string{y})
 	}
-	if is != a.To {
-		y = e.cast(y, a.To)
-	}
-	return y, in.same()
-}
-
-// castInteger converts an int64.
-func (e *exporter) castInteger(x string, to arena.DType) string {
-	if to == arena.Int64 {
-		return x
-	}
-	return e.cast(x, to)
+	return e.convert(y, is, a.To), in.same()
 }
 
 // quotient is a/b of int64, 0 where b is 0: a runtime may fail there.
@@ -186,20 +166,10 @@ func (e *exporter) quotient(a, b string) string {
 // exportIntegerReduce computes in int64, as the operation does.
 func exportIntegerReduce(e *exporter, in *exportInstr) (string, error) {
 	a := in.a.Attrs.(kernels.IntegerReduceAttrs)
-	x := e.value(in.a.In[0])
-	if e.spec(in, 0).Type != arena.Int64 {
-		x = e.cast(x, arena.Int64)
-	}
-	op, keep := "ReduceSum", 0
+	op := "ReduceSum"
 	if a.Func == kernels.IntegerMax {
 		op = "ReduceMax"
 	}
-	if a.Keep {
-		keep = 1
-	}
-	operands := []string{x}
-	if len(a.Axes) > 0 {
-		operands = append(operands, e.int64s(a.Axes...))
-	}
-	return e.castInteger(e.node(op, operands, intAttr("keepdims", keep)), a.To), in.same()
+	y := e.reduced(op, e.as(in.a.In[0], arena.Int64), a.ReduceAttrs)
+	return e.convert(y, arena.Int64, a.To), in.same()
 }

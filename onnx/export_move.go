@@ -166,11 +166,8 @@ func exportScatter(e *exporter, in *exportInstr) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	index := e.value(in.a.In[0])
-	if e.spec(in, 0).Type != arena.Int64 {
-		index = e.cast(index, arena.Int64)
-	}
-	if index, err = e.reshape(index, append(dims, exportDim{plus: 1})); err != nil {
+	index, err := e.reshape(e.as(in.a.In[0], arena.Int64), append(dims, exportDim{plus: 1}))
+	if err != nil {
 		return "", err
 	}
 	return e.node("ScatterND", []string{zeros, index, e.value(in.a.In[1])}, textAttr("reduction", "add")), nil

@@ -49,12 +49,8 @@ func exportGroupNorm(e *exporter, in *exportInstr) (string, error) {
 // exportCumSum translates the running sum.
 func exportCumSum(e *exporter, in *exportInstr) (string, error) {
 	a := in.a.Attrs.(kernels.CumSumAttrs)
-	axis := e.data("", kernels.Spec{Type: arena.Int64, Shape: kernels.Shape{}}, []byte{byte(a.Axis), 0, 0, 0, 0, 0, 0, 0})
-	reverse := 0
-	if a.Reverse {
-		reverse = 1
-	}
-	return e.node("CumSum", []string{e.value(in.a.In[0]), axis}, intAttr("reverse", reverse)), in.same()
+	axis := e.scalar(arena.Int64, float64(a.Axis))
+	return e.node("CumSum", []string{e.value(in.a.In[0]), axis}, boolAttr("reverse", a.Reverse)), in.same()
 }
 
 func exportTopK(e *exporter, in *exportInstr) (string, error) {
@@ -96,10 +92,7 @@ func (e *exporter) largest(x string) string {
 }
 
 func exportCorrect(e *exporter, in *exportInstr) (string, error) {
-	labels := e.value(in.a.In[1])
-	if e.spec(in, 1).Type != arena.Int64 {
-		labels = e.cast(labels, arena.Int64)
-	}
+	labels := e.as(in.a.In[1], arena.Int64)
 	holds := e.node("Equal", []string{e.largest(e.value(in.a.In[0])), labels})
 	return e.cast(holds, e.a.Spec(in.a.Out[0]).Type), nil
 }

@@ -118,10 +118,7 @@ func (e *exporter) oneHot(s kernels.Spec, channels int, kernel [2]int) string {
 	for i := range channels * taps {
 		xs[i*taps+i%taps] = 1
 	}
-	w := kernels.Spec{Type: s.Type, Shape: kernels.Shape{channels * taps, 1, kernel[0], kernel[1]}}
-	data := make([]byte, w.Bytes())
-	kernels.Store(data, w.Type, xs)
-	return e.data("", w, data)
+	return e.elements(kernels.Spec{Type: s.Type, Shape: kernels.Shape{channels * taps, 1, kernel[0], kernel[1]}}, xs)
 }
 
 // exportIm2Col translates the copy of windows to rows: a convolution with one channel for each

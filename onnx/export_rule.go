@@ -87,13 +87,25 @@ func (e *exporter) cast(x string, t arena.DType) string {
 	return e.node("Cast", []string{x}, intAttr("to", int(exportType(t))))
 }
 
+// convert converts x from one type to another.
+func (e *exporter) convert(x string, from, to arena.DType) string {
+	if from == to {
+		return x
+	}
+	return e.cast(x, to)
+}
+
+// as returns operand v as a type.
+func (e *exporter) as(v kernels.Value, t arena.DType) string {
+	return e.convert(e.value(v), e.a.Spec(v).Type, t)
+}
+
 // integers returns operand v as int64 or int32, which indices must be.
 func (e *exporter) integers(v kernels.Value) string {
-	x := e.value(v)
-	if t := e.a.Spec(v).Type; t != arena.Int64 && t != arena.Int32 {
-		return e.cast(x, arena.Int64)
+	if e.a.Spec(v).Type == arena.Int32 {
+		return e.value(v)
 	}
-	return x
+	return e.as(v, arena.Int64)
 }
 
 // scaled returns scale·x + shift.
@@ -118,17 +130,17 @@ func exportAlongAxis(op string) exportRule {
 // exportReduction is the rule of a reduction.
 func exportReduction(op string) exportRule {
 	return func(e *exporter, in *exportInstr) (string, error) {
-		a := in.a.Attrs.(kernels.ReduceAttrs)
-		keep := 0
-		if a.Keep {
-			keep = 1
-		}
-		x := e.operands(in.a.In)
-		if len(a.Axes) > 0 {
-			x = append(x, e.int64s(a.Axes...))
-		}
-		return e.node(op, x, intAttr("keepdims", keep)), in.same()
+		return e.reduced(op, e.value(in.a.In[0]), in.a.Attrs.(kernels.ReduceAttrs)), in.same()
 	}
+}
+
+// reduced returns a reduction of x.
+func (e *exporter) reduced(op, x string, a kernels.ReduceAttrs) string {
+	operands := []string{x}
+	if len(a.Axes) > 0 {
+		operands = append(operands, e.int64s(a.Axes...))
+	}
+	return e.node(op, operands, boolAttr("keepdims", a.Keep))
 }
 
 // maker returns the instruction that makes v, if it is op and v has no other reader; else nil.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -75,7 +76,7 @@ func (e *exporter) int64s(xs ...int) string {
 	for _, x := range xs {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
 	}
-	return e.data("", kernels.Spec{Type: arena.Int64, Shape: kernels.Shape{len(xs)}}, data)
+	return e.data(kernels.Spec{Type: arena.Int64, Shape: kernels.Shape{len(xs)}}, data)
 }
 
 // scalar returns a constant of a type, rounded to it.
@@ -85,26 +86,24 @@ func (e *exporter) scalar(t arena.DType, x float64) string {
 
 // filled returns a constant of equal elements.
 func (e *exporter) filled(s kernels.Spec, x float64) string {
-	xs := make([]float64, s.Shape.Elems())
-	for i := range xs {
-		xs[i] = x
-	}
+	return e.elements(s, slices.Repeat([]float64{x}, s.Shape.Elems()))
+}
+
+// elements returns a constant, rounded to its type.
+func (e *exporter) elements(s kernels.Spec, xs []float64) string {
 	data := make([]byte, s.Bytes())
 	kernels.Store(data, s.Type, xs)
-	return e.data("", s, data)
+	return e.data(s, data)
 }
 
 // data returns an initializer with these contents: the same one for the same contents.
-func (e *exporter) data(name string, s kernels.Spec, data []byte) string {
+func (e *exporter) data(s kernels.Spec, data []byte) string {
 	sum := sha256.Sum256(data)
 	key := s.String() + string(sum[:])
 	if known := e.consts[key]; known != "" {
 		return known
 	}
-	if name == "" {
-		name = e.nameOf("constant")
-	}
-	name = e.fresh(name)
+	name := e.fresh(e.nameOf("constant"))
 	e.consts[key] = name
 	e.graph.Initializers = append(e.graph.Initializers, initializerOf(name, s, data))
 	return name
@@ -116,7 +115,7 @@ func (e *exporter) constant(v kernels.Value, i int) string {
 	a, b := e.a.Constants[i], e.b.Constants[i]
 	s, t := e.a.Values[v].Spec, e.b.Values[v].Spec
 	if s.Equal(t) && bytes.Equal(a.Data, b.Data) {
-		return e.data("", s, a.Data)
+		return e.data(s, a.Data)
 	}
 	refuse := func() string {
 		e.failed = append(e.failed, ExportRefusal{Operation: "constant", Node: e.label,
@@ -142,7 +141,7 @@ func (e *exporter) constant(v kernels.Value, i int) string {
 	if err != nil {
 		return refuse()
 	}
-	return e.node("Tile", []string{e.data("", row, first), times})
+	return e.node("Tile", []string{e.data(row, first), times})
 }
 
 // vector returns a vector of int64 with these elements.
@@ -216,7 +215,7 @@ func (e *exporter) reshape(x string, dims []exportDim) (string, error) {
 		}
 	}
 	if empty {
-		return e.node("Reshape", []string{x, to}, intAttr("allowzero", 1)), nil
+		return e.node("Reshape", []string{x, to}, boolAttr("allowzero", true)), nil
 	}
 	return e.node("Reshape", []string{x, to}), nil
 }
@@ -226,6 +225,13 @@ const exportEnd = math.MaxInt64
 
 func intAttr(name string, v int) proto.Attribute {
 	return proto.Attribute{Name: name, Type: proto.AttrInt, I: int64(v)}
+}
+
+func boolAttr(name string, v bool) proto.Attribute {
+	if v {
+		return intAttr(name, 1)
+	}
+	return intAttr(name, 0)
 }
 
 func floatAttr(name string, v float64) proto.Attribute {

@@ -25,14 +25,18 @@ type inference struct {
 	notes   []string
 }
 
-// infer returns the program of m for a batch.
-func (m *Model) infer(batch int) (*inference, error) {
-	b := &inference{
-		m: m, batch: batch, limit: m.opt.FoldElements,
-		program: &program{batch: batch, made: map[kernels.Value]int{}, leaves: map[kernels.Value]leaf{}},
-		values:  make(map[string]*value), params: make(map[string]kernels.Value), names: make(map[string]*initializer),
+// newInference returns an inference that knows no values yet.
+func (m *Model) newInference(batch int) *inference {
+	return &inference{
+		m: m, batch: batch, limit: m.opt.FoldElements, program: newProgram(false),
+		values: make(map[string]*value), params: make(map[string]kernels.Value), names: make(map[string]*initializer),
 		twins: make(map[uint64]*initializer),
 	}
+}
+
+// infer returns the program of m for a batch.
+func (m *Model) infer(batch int) (*inference, error) {
+	b := m.newInference(batch)
 	for _, ini := range m.inits {
 		v := ofTensor(ini.tensor)
 		v.con.init = ini
@@ -148,7 +152,6 @@ func (b *inference) node(n *proto.Node) ([]*value, error) {
 			b.counts.folded++
 			return out, err
 		}
-		c.program, c.nodes = b.program, make(map[*value]kernels.Value)
 	}
 	b.counts.steps++
 	return c.run(rule.apply)
@@ -179,22 +182,23 @@ func (b *inference) identity(c *call) ([]*value, error) {
 	return []*value{&v}, nil
 }
 
-// fold computes a node of constants.
+// fold computes a node of constants, in a program and a call of its own: c is as it was.
 func (b *inference) fold(c *call, r *rule) (out []*value, err error) {
 	f := r.apply
 	if r.fold != nil {
 		f = r.fold
 	}
-	c.program = &program{folding: true, made: map[kernels.Value]int{}, leaves: map[kernels.Value]leaf{}}
 	for _, v := range c.in {
 		if v != nil && v.con == nil {
 			return nil, fmt.Errorf("%s of values that the model computes: %w", c.n.Op, kernels.ErrUnsupported)
 		}
 	}
-	if out, err = c.run(f); err != nil {
+	p := newProgram(true)
+	folding := &call{program: p, b: b, n: c.n, in: c.in, nodes: make(map[*value]kernels.Value)}
+	if out, err = folding.run(f); err != nil {
 		return nil, err
 	}
-	tensors, err := c.program.evaluate(b.limit)
+	tensors, err := p.evaluate(b.limit)
 	if err != nil {
 		return nil, err
 	}

@@ -113,11 +113,7 @@ func (c *nodeCase) program(known func(i int) bool) (b *inference, err error) {
 	if err := m.checkGraph(); err != nil {
 		return nil, err
 	}
-	b = &inference{
-		m: m, batch: 1, limit: m.opt.FoldElements,
-		program: &program{batch: 1, made: map[kernels.Value]int{}, leaves: map[kernels.Value]leaf{}},
-		values:  map[string]*value{}, params: map[string]kernels.Value{}, names: map[string]*initializer{},
-	}
+	b = m.newInference(1)
 	for _, ini := range m.inits {
 		b.values[ini.name] = ofTensor(ini.tensor)
 	}

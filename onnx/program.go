@@ -12,13 +12,16 @@ import (
 // A program computes a model at one batch: leaves, then operations of package kernels in an order
 // in which they can run. It does not depend on Gorgonia: build.go makes nodes of it.
 type program struct {
-	batch   int
 	folding bool           // all leaves are constants: it is evaluated at once, and values may be empty
 	specs   []kernels.Spec // by value
 	steps   []step
 	made    map[kernels.Value]int  // step that makes a value
 	leaves  map[kernels.Value]leaf // values that no step makes
 	outputs []*value
+}
+
+func newProgram(folding bool) *program {
+	return &program{folding: folding, made: make(map[kernels.Value]int), leaves: make(map[kernels.Value]leaf)}
 }
 
 // A step is one operation.
@@ -77,9 +80,7 @@ func (p *program) ApplyAll(op *kernels.Op, attrs any, in ...kernels.Value) []ker
 		specs[i] = p.Spec(v)
 	}
 	outs, err := op.Infer(attrs, specs)
-	if err != nil {
-		panic(refusal{err})
-	}
+	ensure(err)
 	return p.add(step{op: op, attrs: attrs, in: in}, outs...)
 }
 
@@ -98,9 +99,7 @@ func (p *program) add(s step, specs ...kernels.Spec) []kernels.Value {
 
 // value adds a value.
 func (p *program) value(spec kernels.Spec) kernels.Value {
-	if err := spec.Check(); err != nil {
-		panic(refusal{err})
-	}
+	ensure(spec.Check())
 	if spec.Shape.Elems() == 0 && !p.folding {
 		mismatch("a computed value of %v has no elements", spec.Shape)
 	}

@@ -132,14 +132,12 @@ func (c *call) masked(scores kernels.Value, past int) (kernels.Value, kernels.Va
 		and(c.band(s, past, left, right))
 	}
 	if c.arg(6) != nil { // keys of each sample that are no padding
-		and(c.lessThan(kernels.Shape{1, 1, 1, s[3]}, func(at []int) int { return at[3] + 1 }, 0))
+		and(c.lessThan(kernels.Shape{1, 1, 1, s[3]}, func(at []int) int { return at[3] + 1 }))
 	}
 	if allowed == kernels.None {
 		return scores, allowed
 	}
-	if t := c.Spec(scores).Type; c.Spec(allowed).Type != t {
-		allowed = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, allowed)
-	}
+	allowed = c.as(allowed, c.Spec(scores).Type)
 	return c.Apply(kernels.Where, nil, allowed, scores, c.scalar(scores, math.Inf(-1))), allowed
 }
 
@@ -196,10 +194,10 @@ func (c *call) band(s kernels.Shape, past, left, right int) kernels.Value {
 	// same to the left.
 	allowed := kernels.None
 	if right != none {
-		allowed = c.lessThan(shape, func(at []int) int { return at[3] - at[2] + s[2] - right }, 0)
+		allowed = c.lessThan(shape, func(at []int) int { return at[3] - at[2] + s[2] - right })
 	}
 	if left != none {
-		within := c.affine(c.lessThan(shape, func(at []int) int { return at[3] - at[2] + s[2] + left + 1 }, 0), -1, 1)
+		within := c.affine(c.lessThan(shape, func(at []int) int { return at[3] - at[2] + s[2] + left + 1 }), -1, 1)
 		if allowed != kernels.None {
 			within = c.mul(within, allowed)
 		}
@@ -208,22 +206,16 @@ func (c *call) band(s kernels.Shape, past, left, right int) kernels.Value {
 	return allowed
 }
 
-// lessThan is 1 where f of the index is at most the number of keys of the sample, in operand 6,
-// plus extra.
-func (c *call) lessThan(shape kernels.Shape, f func(at []int) int, extra int) kernels.Value {
+// lessThan is 1 where f of the index is at most the number of keys of the sample, in operand 6.
+func (c *call) lessThan(shape kernels.Shape, f func(at []int) int) kernels.Value {
 	data, at := make([]float64, shape.Elems()), make([]int, len(shape))
 	for i := range data {
-		left := i
-		for k := len(shape) - 1; k >= 0; k-- {
-			at[k] = left % shape[k]
-			left /= shape[k]
-		}
-		data[i] = float64(f(at) - extra)
+		unravel(at, i, shape)
+		data[i] = float64(f(at))
 	}
 	keys := c.integers(6)
 	rows := c.reshape(keys, kernels.Shape{c.Spec(keys).Shape[0], 1, 1, 1})
-	hit := c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerLessEqual, To: arena.Int64}, c.literal(arena.Int64, shape, data), rows)
-	return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, hit)
+	return c.as(c.index(kernels.IntegerLessEqual, c.literal(arena.Int64, shape, data), rows), arena.Float32)
 }
 
 // rotaryEmbedding turns pairs of elements of each head by angles, whose cosines and sines are given

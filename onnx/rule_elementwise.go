@@ -51,15 +51,22 @@ func (c *call) isInteger(v *value) bool {
 	return !c.folding && !v.typ.IsFloat() && v.typ != proto.Bool
 }
 
-// integer applies a function of two integers. int64 and int32 wrap around as in Go, and so do
-// bytes.
+// wrapped are the types of integers that are computed in, with the type whose range results wrap
+// around: as in Go.
+var wrapped = map[proto.DataType]arena.DType{proto.Int64: arena.Int64, proto.Int32: arena.Int32, proto.Uint8: arena.Uint8}
+
+// integer applies a function of two integers of a type, which is one of wrapped.
 func (c *call) integer(f kernels.IntegerFunc, typ proto.DataType, a, b kernels.Value) kernels.Value {
-	to := map[proto.DataType]arena.DType{proto.Int64: arena.Int64, proto.Int32: arena.Int32, proto.Uint8: arena.Uint8}[typ]
-	if to == 0 && typ != proto.Int64 {
+	to, ok := wrapped[typ]
+	if !ok {
 		refuse("arithmetic with %v", typ)
 	}
-	y := c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: f, To: to}, a, b)
-	return c.widen(y)
+	return c.widen(c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: f, To: to}, a, b))
+}
+
+// index applies a function of two indices, or compares them.
+func (c *call) index(f kernels.IntegerFunc, a, b kernels.Value) kernels.Value {
+	return c.integer(f, proto.Int64, a, b)
 }
 
 // widen stores integers in 64 bits, as all are between operations.
@@ -135,23 +142,14 @@ func pow(c *call) []*value {
 			return c.one(x)
 		}
 	}
-	return c.one(c.two(kernels.Pow, x, c.like(x, 1)))
-}
-
-// like returns operand i in the type of x.
-func (c *call) like(x kernels.Value, i int) kernels.Value {
-	y := c.node(i)
-	if t := c.Spec(x).Type; c.Spec(y).Type != t {
-		return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, y)
-	}
-	return y
+	return c.one(c.two(kernels.Pow, x, c.as(c.node(1), c.Spec(x).Type)))
 }
 
 func neg(c *call) []*value {
 	x := c.must(0)
 	if c.isInteger(x) {
-		zero := c.literal(arena.Int64, kernels.Shape{}, []float64{0})
-		return c.one(c.integer(kernels.IntegerSub, x.typ, zero, c.node(0)))
+		at := c.node(0)
+		return c.one(c.integer(kernels.IntegerSub, x.typ, c.scalar(at, 0), at))
 	}
 	return c.one(c.of(kernels.Neg, c.float(0)))
 }

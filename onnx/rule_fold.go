@@ -30,9 +30,7 @@ func constantRule(c *call) []*value {
 		if a.T == nil {
 			break
 		}
-		if err := a.T.Check(); err != nil {
-			panic(refusal{err})
-		}
+		ensure(a.T.Check())
 		return []*value{ofTensor(a.T)}
 	case "value_int":
 		return []*value{known(proto.Int64, kernels.Shape{}, []float64{float64(a.I)})}
@@ -78,9 +76,7 @@ func constantOfShape(c *call) []*value {
 		if a.T == nil {
 			badAttribute("value is no tensor")
 		}
-		if err := a.T.Check(); err != nil {
-			panic(refusal{err})
-		}
+		ensure(a.T.Check())
 		if n, _ := a.T.Elements(); n != 1 {
 			badAttribute("value has %d elements, must have 1", n)
 		}
@@ -163,9 +159,7 @@ func (c *call) spread(i int, shape kernels.Shape) []float64 {
 		return x.Data
 	}
 	y, err := kernels.Eval(kernels.Broadcast, kernels.BroadcastAttrs{Shape: shape}, []kernels.Tensor{x})
-	if err != nil {
-		panic(refusal{err})
-	}
+	ensure(err)
 	return y[0].Data
 }
 

@@ -3,7 +3,6 @@ package onnx
 import (
 	"slices"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -123,7 +122,9 @@ func (g *grid) sample() kernels.Value {
 		weights[i] = g.weights(g.two(kernels.Sub, p, base[i]))
 	}
 	sum, pick := kernels.None, make([]int, len(g.at))
-	for {
+	taps := slices.Repeat(kernels.Shape{len(reach)}, len(g.at))
+	for tap := range taps.Elems() {
+		unravel(pick, tap, taps)
 		at, w := make([]kernels.Value, len(base)), kernels.None
 		for i, k := range pick {
 			at[i] = g.affine(base[i], 1, float64(reach[k]))
@@ -133,22 +134,9 @@ func (g *grid) sample() kernels.Value {
 				w = g.mul(w, weights[i][k])
 			}
 		}
-		y := g.mul(g.take(at), g.reshape(w, kernels.Shape{g.Spec(w).Shape[0], 1}))
-		if sum != kernels.None {
-			y = g.plus(sum, y)
-		}
-		sum = y
-		i := len(pick) - 1
-		for ; i >= 0; i-- {
-			if pick[i]++; pick[i] < len(reach) {
-				break
-			}
-			pick[i] = 0
-		}
-		if i < 0 {
-			return sum
-		}
+		sum = g.sum(sum, g.mul(g.take(at), g.reshape(w, kernels.Shape{g.Spec(w).Shape[0], 1})))
 	}
+	return sum
 }
 
 // weights returns the weights of the pixels around a place, f after one of them.
@@ -169,9 +157,6 @@ func (g *grid) weights(f kernels.Value) []kernels.Value {
 
 // take returns the rows of pixels, whose indices are whole floats; zeros outside the image.
 func (g *grid) take(at []kernels.Value) kernels.Value {
-	integer := func(f kernels.IntegerFunc, a, b kernels.Value) kernels.Value {
-		return g.Apply(kernels.Integer, kernels.IntegerAttrs{Func: f, To: arena.Int64}, a, b)
-	}
 	index, valid, step := g.first, kernels.None, 1
 	for i := len(at) - 1; i >= 0; i-- {
 		p := at[i]
@@ -184,7 +169,7 @@ func (g *grid) take(at []kernels.Value) kernels.Value {
 		} else {
 			p = g.inside(p, i)
 		}
-		index = integer(kernels.IntegerAdd, index, integer(kernels.IntegerMul, g.of(kernels.Truncate, p), g.indices([]int{step})))
+		index = g.index(kernels.IntegerAdd, index, g.index(kernels.IntegerMul, g.of(kernels.Truncate, p), g.indices([]int{step})))
 		step *= g.size[i]
 	}
 	y := g.Apply(kernels.Gather, nil, g.rows, index)
@@ -208,14 +193,13 @@ func affineGrid(c *call) []*value {
 	if pixels.Elems() > c.b.limit/(n+1) {
 		refuse("an image of %v: see Options.FoldElements", pixels)
 	}
-	data := make([]float64, 0, pixels.Elems()*(n+1))
+	data, at := make([]float64, 0, pixels.Elems()*(n+1)), make([]int, n)
 	for i := range pixels.Elems() {
+		unravel(at, i, pixels)
 		place := make([]float64, n+1)
 		place[n] = 1
-		left := i
-		for k := n - 1; k >= 0; k-- { // the last dimension comes first
-			d, p := float64(pixels[k]), float64(left%pixels[k])
-			left /= pixels[k]
+		for k := range at { // the last dimension comes first
+			d, p := float64(pixels[k]), float64(at[k])
 			if place[n-1-k] = (2*p+1)/d - 1; c.attrBool("align_corners", false) {
 				place[n-1-k] = 2*p/max(d-1, 1) - 1
 			}

@@ -3,7 +3,6 @@ package onnx
 import (
 	"slices"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
@@ -24,14 +23,26 @@ var indexRules = map[string][]rule{
 func (c *call) knownIndices(i, size int) []int {
 	list := c.ints(i, "the indices")
 	for k, x := range list {
-		if x < -size || x >= size {
-			badAttribute("index %d of a dimension of %d", x, size)
-		}
-		if x < 0 {
-			list[k] = x + size
-		}
+		list[k] = fromStart(x, size)
 	}
 	return list
+}
+
+// fromStart returns an index of a dimension as 0, 1, …; it may count from the end.
+func fromStart(x, size int) int {
+	if x < -size || x >= size {
+		badAttribute("index %d of a dimension of %d", x, size)
+	}
+	if x < 0 {
+		x += size
+	}
+	return x
+}
+
+// fromStarts is fromStart for indices that the model computes. Those outside stay outside.
+func (c *call) fromStarts(index kernels.Value, size int) kernels.Value {
+	negative := c.index(kernels.IntegerLess, index, c.indices([]int{0}))
+	return c.index(kernels.IntegerAdd, index, c.index(kernels.IntegerMul, negative, c.indices([]int{size})))
 }
 
 // integers is the node of operand i as a vector of integers.
@@ -64,6 +75,19 @@ func gather(c *call) []*value {
 	return c.one(c.reshape(y, slices.Concat(s[:k], index.shape, s[k+1:])))
 }
 
+// ravel returns the element of operand 0 at a place. The operand may be smaller than the indices
+// that the place is of: those are refused.
+func (c *call) ravel(at []int) int {
+	s, i := c.shape(0), 0
+	for a, p := range at {
+		if p >= s[a] {
+			mismatch("indices %v for %v", c.shape(1), s)
+		}
+		i = i*s[a] + p
+	}
+	return i
+}
+
 // gatherElements selects an element for each index, along an axis: rows of the flat operand.
 func gatherElements(c *call) []*value {
 	s, index := c.shape(0), c.must(1)
@@ -76,20 +100,11 @@ func gatherElements(c *call) []*value {
 		refuse("%d indices: see Options.FoldElements", n)
 	}
 	// Element i of the result is at rest[i] + index[i]·step of x.
-	step, rest := s[k+1:].Elems(), make([]int, n)
+	step, rest, at := s[k+1:].Elems(), make([]int, n), make([]int, len(s))
 	for i := range rest {
-		at, left := 0, i
-		for a := len(s) - 1; a >= 0; a-- {
-			p := left % index.shape[a]
-			left /= index.shape[a]
-			if p >= s[a] && a != k {
-				mismatch("indices %v for %v", index.shape, s)
-			}
-			if a != k {
-				at += p * s[a+1:].Elems()
-			}
-		}
-		rest[i] = at
+		unravel(at, i, index.shape)
+		at[k] = 0
+		rest[i] = c.ravel(at)
 	}
 	flat := c.reshape(c.node(0), kernels.Shape{s.Elems()})
 	var place kernels.Value
@@ -99,18 +114,14 @@ func gatherElements(c *call) []*value {
 		}
 		place = c.indices(rest)
 	} else {
-		function := func(f kernels.IntegerFunc, a, b kernels.Value) kernels.Value {
-			return c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: f, To: arena.Int64}, a, b)
-		}
 		number := func(x int) kernels.Value { return c.indices([]int{x}) }
-		at := c.integers(1)
-		at = function(kernels.IntegerAdd, at, function(kernels.IntegerMul, function(kernels.IntegerLess, at, number(0)), number(s[k])))
-		inside := function(kernels.IntegerMul, function(kernels.IntegerLessEqual, number(0), at), function(kernels.IntegerLess, at, number(s[k])))
+		at := c.fromStarts(c.integers(1), s[k])
+		inside := c.index(kernels.IntegerMul, c.index(kernels.IntegerLessEqual, number(0), at), c.index(kernels.IntegerLess, at, number(s[k])))
 		for i := range rest {
 			rest[i]++
 		}
-		place = function(kernels.IntegerAdd, function(kernels.IntegerMul, at, number(step)), c.indices(rest))
-		place = function(kernels.IntegerSub, function(kernels.IntegerMul, place, inside), number(1)) // -1: an IndexError
+		place = c.index(kernels.IntegerAdd, c.index(kernels.IntegerMul, at, number(step)), c.indices(rest))
+		place = c.index(kernels.IntegerSub, c.index(kernels.IntegerMul, place, inside), number(1)) // -1: an IndexError
 	}
 	return c.one(c.reshape(c.Apply(kernels.Gather, nil, flat, place), index.shape))
 }
@@ -134,13 +145,7 @@ func gatherND(c *call) []*value {
 	for ; len(list) > 0; list = list[depth:] {
 		at := len(rows) * batch / lead.Elems()
 		for a, x := range list[:depth] {
-			if x < -s[a] || x >= s[a] {
-				badAttribute("index %d of a dimension of %d", x, s[a])
-			}
-			if x < 0 {
-				x += s[a]
-			}
-			at = at*s[a] + x
+			at = at*s[a] + fromStart(x, s[a])
 		}
 		rows = append(rows, at)
 	}
@@ -165,20 +170,12 @@ func oneHot(c *call) []*value {
 	}
 	rank := len(index.shape) + 1
 	k := axis(c.attrInt("axis", -1), rank)
-	whole := kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int64}
-	same := kernels.IntegerAttrs{Func: kernels.IntegerEqual, To: arena.Int64}
-	place := make([]int, depth)
-	for i := range place {
-		place[i] = i
-	}
-	along := slices.Repeat(kernels.Shape{1}, rank)
-	along[k] = depth
 	x := c.reshape(c.node(0), slices.Insert(slices.Clone(index.shape), k, 1))
-	at := c.reshape(c.indices(place), along)
+	at := c.numbered(rank, k, depth)
 	// At most one of them: an index and the same index from the end.
-	hit := c.Apply(kernels.Integer, whole, c.Apply(kernels.Integer, same, x, at),
-		c.Apply(kernels.Integer, same, c.Apply(kernels.Integer, whole, x, c.indices([]int{depth})), at))
-	y := c.Apply(kernels.Decode, kernels.DecodeAttrs{To: storage(typ), Scale: 1}, hit)
+	hit := c.index(kernels.IntegerAdd, c.index(kernels.IntegerEqual, x, at),
+		c.index(kernels.IntegerEqual, c.index(kernels.IntegerAdd, x, c.indices([]int{depth})), at))
+	y := c.as(hit, storage(typ))
 	return []*value{c.out(c.affine(y, values[1]-values[0], values[0]), typ)}
 }
 
@@ -189,10 +186,8 @@ func argMax(smallest bool) ruleFunc {
 		k := axis(c.attrInt("axis", 0), len(s))
 		last := c.attrBool("select_last_index", false)
 		if last { // the first one of the reversed axis
-			reversed := make([]int, s[k])
-			for i := range reversed {
-				reversed[i] = s[k] - 1 - i
-			}
+			reversed := upTo(s[k])
+			slices.Reverse(reversed)
 			x = c.pick(x, k, reversed)
 		}
 		if smallest {
@@ -200,8 +195,7 @@ func argMax(smallest bool) ruleFunc {
 		}
 		index := c.ApplyAll(kernels.TopK, kernels.TopKAttrs{Axis: k, K: 1}, x)[1]
 		if last {
-			sub := kernels.IntegerAttrs{Func: kernels.IntegerSub, To: arena.Int64}
-			index = c.Apply(kernels.Integer, sub, c.indices([]int{s[k] - 1}), index)
+			index = c.index(kernels.IntegerSub, c.indices([]int{s[k] - 1}), index)
 		}
 		if !c.attrBool("keepdims", true) {
 			index = c.reshape(index, slices.Delete(slices.Clone(s), k, k+1))

@@ -40,7 +40,7 @@ func (c *call) bool(i int) kernels.Value {
 // bools returns the only result, 0 and 1 in any type of floats.
 func (c *call) bools(v kernels.Value) []*value {
 	if t := c.Spec(v).Type; t == arena.Float64 && !c.folding || t == arena.Int64 {
-		v = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, v)
+		v = c.as(v, arena.Float32)
 	}
 	return []*value{c.out(v, proto.Bool)}
 }
@@ -60,7 +60,7 @@ func compare(op *kernels.Op, f kernels.IntegerFunc, exchange bool) ruleFunc {
 		if exchange {
 			x, y = y, x
 		}
-		return c.bools(c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: f, To: arena.Int64}, x, y))
+		return c.bools(c.index(f, x, y))
 	}
 }
 
@@ -110,23 +110,18 @@ func (c *call) cast(to proto.DataType) []*value {
 	case to == proto.Bool && from.Float():
 		return c.bools(c.two(kernels.NotEqual, at, c.scalar(at, 0)))
 	case to == proto.Bool:
-		zero := c.literal(arena.Int64, kernels.Shape{}, []float64{0})
-		return c.bools(c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerNotEqual, To: arena.Int64}, at, zero))
-	case stored.Float() && from == stored:
-		return result(at)
+		return c.bools(c.index(kernels.IntegerNotEqual, at, c.scalar(at, 0)))
 	case stored.Float():
-		return result(c.Apply(kernels.Decode, kernels.DecodeAttrs{To: stored, Scale: 1}, at))
+		return result(c.as(at, stored))
 	case from.Float():
 		at = c.of(kernels.Truncate, at)
 	}
-	switch to {
-	case proto.Int64:
-	case proto.Int32:
-		at = c.widen(c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerConvert, To: arena.Int32}, at))
-	case proto.Uint8:
-		at = c.widen(c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerConvert, To: arena.Uint8}, at))
-	default:
+	narrow, ok := wrapped[to]
+	if !ok {
 		refuse("a cast to %v", to)
+	}
+	if narrow != arena.Int64 {
+		at = c.widen(c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerConvert, To: narrow}, at))
 	}
 	return result(at)
 }

@@ -3,7 +3,6 @@ package onnx
 import (
 	"slices"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -30,27 +29,20 @@ func (c *call) likelihood(x kernels.Value) kernels.Value {
 	if len(s) < 2 || !slices.Equal(slices.Delete(slices.Clone(s), 1, 2), target.shape) {
 		mismatch("classes %v for %v", target.shape, s)
 	}
-	classes := make([]int, s[1])
-	along := slices.Repeat(kernels.Shape{1}, len(s))
-	along[1] = s[1]
-	for i := range classes {
-		classes[i] = i
-	}
 	index := c.reshape(c.integers(1), slices.Insert(slices.Clone(target.shape), 1, 1))
-	equal := kernels.IntegerAttrs{Func: kernels.IntegerEqual, To: arena.Int64}
-	float := func(v kernels.Value) kernels.Value {
-		return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: c.Spec(x).Type, Scale: 1}, v)
+	equal := func(a, b kernels.Value) kernels.Value {
+		return c.as(c.index(kernels.IntegerEqual, a, b), c.Spec(x).Type)
 	}
-	hit := float(c.Apply(kernels.Integer, equal, index, c.reshape(c.indices(classes), along)))
+	hit := equal(index, c.numbered(len(s), 1, s[1]))
 	zero, one := c.scalar(x, 0), kernels.ReduceAttrs{Axes: []int{1}}
 	loss := c.of(kernels.Neg, sumOf(c, c.Apply(kernels.Where, nil, hit, x, zero), one))
 	weight := kernels.None
 	if c.arg(2) != nil {
-		weight = sumOf(c, c.Apply(kernels.Where, nil, hit, c.reshape(c.float(2), along), zero), one)
+		weight = sumOf(c, c.Apply(kernels.Where, nil, hit, c.reshape(c.float(2), line(len(s), 1, s[1])), zero), one)
 		loss = c.mul(loss, weight)
 	}
 	if a := c.n.Attribute("ignore_index"); a != nil {
-		ignored := float(c.Apply(kernels.Integer, equal, c.reshape(c.integers(1), target.shape), c.indices([]int{int(a.I)})))
+		ignored := equal(c.reshape(c.integers(1), target.shape), c.indices([]int{int(a.I)}))
 		if weight == kernels.None {
 			weight = c.scalar(x, 1)
 		}

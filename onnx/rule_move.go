@@ -39,9 +39,7 @@ func (c *call) sizesOfResult(i int) kernels.Shape {
 			badAttribute("the shape is %v", []int(shape))
 		}
 	}
-	if err := (kernels.Spec{Type: arena.Int64, Shape: shape}).Check(); err != nil {
-		panic(refusal{err})
-	}
+	ensure(kernels.Spec{Type: arena.Int64, Shape: shape}.Check())
 	return shape
 }
 
@@ -63,9 +61,7 @@ func reshape(c *call) []*value {
 		}
 		spec.Shape = append(spec.Shape, to[i])
 	}
-	if err := spec.Check(); err != nil {
-		panic(refusal{err})
-	}
+	ensure(spec.Check())
 	have, want := from.Elems(), spec.Shape.Elems()
 	if hole >= 0 && want > 0 {
 		to[hole] = have / want
@@ -100,6 +96,14 @@ func operandAxes(c *call) []int {
 		return nil
 	}
 	return c.ints(1, "the axes")
+}
+
+// orAll returns a list of axes, or the first n axes if it is nil.
+func orAll(list []int, n int) []int {
+	if list == nil {
+		return upTo(n)
+	}
+	return list
 }
 
 // axes returns which axes of a rank are listed.
@@ -156,9 +160,8 @@ func unsqueeze(which func(c *call) []int) ruleFunc {
 func transpose(c *call) []*value {
 	perm := c.attrInts("perm")
 	if perm == nil {
-		for i := range c.shape(0) {
-			perm = slices.Insert(perm, 0, i)
-		}
+		perm = upTo(len(c.shape(0)))
+		slices.Reverse(perm)
 	}
 	return c.one(c.Apply(kernels.Transpose, kernels.TransposeAttrs{Perm: perm}, c.node(0)))
 }
@@ -219,11 +222,7 @@ func slice10(c *call) []*value {
 // slices selects ranges. Bounds below 0 count from the end, those outside are cut.
 func (c *call) slices(starts, ends, which, steps []int) []*value {
 	s := c.shape(0)
-	if which == nil {
-		for i := range starts {
-			which = append(which, i)
-		}
-	}
+	which = orAll(which, len(starts))
 	if len(ends) != len(starts) || len(which) != len(starts) || steps != nil && len(steps) != len(starts) {
 		badAttribute("%d starts, %d ends, %d axes and %d steps", len(starts), len(ends), len(which), len(steps))
 	}

@@ -41,9 +41,8 @@ func batchNormalization(c *call) []*value {
 	a := kernels.BatchNormAttrs{Eps: eps, Momentum: 1 - c.attrFloat("momentum", 0.9)}
 	spec := c.Spec(x)
 	row := kernels.Spec{Type: spec.Type, Shape: append(kernels.Shape{2}, s[1:]...)} // of more than one row: the trainer checks the batch
-	if _, err := kernels.BatchNorm.Infer(a, []kernels.Spec{row, c.Spec(gamma), c.Spec(beta)}); err != nil {
-		panic(refusal{err})
-	}
+	_, err := kernels.BatchNorm.Infer(a, []kernels.Spec{row, c.Spec(gamma), c.Spec(beta)})
+	ensure(err)
 	in := []kernels.Value{x, gamma, beta, c.b.statistic(mean.con.init), c.b.statistic(variance.con.init)}
 	return c.one(c.add(step{op: kernels.BatchNorm, attrs: a, in: in}, spec)[0])
 }

@@ -29,11 +29,7 @@ func pad11(c *call) []*value {
 // pad adds to the start and the end of axes; widths below 0 cut, before the others add.
 func (c *call) pad(widths, which []int, fill float64) []*value {
 	s := c.shape(0)
-	if which == nil {
-		for i := range s {
-			which = append(which, i)
-		}
-	}
+	which = orAll(which, len(s))
 	if len(widths) != 2*len(which) {
 		badAttribute("%d widths for %d axes", len(widths), len(which))
 	}
@@ -79,9 +75,7 @@ func (c *call) padConstant(x kernels.Value, lo, hi []int, fill float64) kernels.
 	if !padded {
 		return x
 	}
-	if err := (kernels.Spec{Type: arena.Int64, Shape: a.Shape}).Check(); err != nil {
-		panic(refusal{err})
-	}
+	ensure(kernels.Spec{Type: arena.Int64, Shape: a.Shape}.Check())
 	y := c.Apply(kernels.Unslice, a, x)
 	if fill == 0 {
 		return y

@@ -223,16 +223,6 @@ func (l *cell) recurrentPart(h kernels.Value, from, to int) kernels.Value {
 	return l.Apply(kernels.MatMul, a, in...)
 }
 
-// sum adds values, of which some are None.
-func (l *cell) sum(x kernels.Value, more ...kernels.Value) kernels.Value {
-	for _, v := range more {
-		if v != kernels.None {
-			x = l.plus(x, v)
-		}
-	}
-	return x
-}
-
 // gate returns gate i of z [B, gates·H].
 func (l *cell) gate(z kernels.Value, i int) kernels.Value {
 	return l.slice(z, 1, i*l.units, (i+1)*l.units)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
 
 // Reductions, along the axes of an attribute or, in newer versions, of an operand.
@@ -95,15 +94,15 @@ func reduction(f reduceFunc, which func(c *call) []int) ruleFunc {
 // reduceIntegers is a sum, or the largest or smallest, of integers.
 func (c *call) reduceIntegers(a kernels.ReduceAttrs) kernels.Value {
 	typ, x := c.must(0).typ, c.node(0)
-	to := map[proto.DataType]arena.DType{proto.Int64: arena.Int64, proto.Int32: arena.Int32, proto.Uint8: arena.Uint8}[typ]
+	to, ok := wrapped[typ]
 	f, known := map[string]kernels.IntegerFunc{
 		"ReduceSum": kernels.IntegerAdd, "ReduceMax": kernels.IntegerMax, "ReduceMin": kernels.IntegerMin}[c.n.Op]
-	if typ != proto.Int64 && to == 0 || !known || len(c.shape(0)) == 0 || c.shape(0).Elems() == 0 {
+	if !ok || !known || len(c.shape(0)) == 0 || c.shape(0).Elems() == 0 {
 		refuse("%s of %v %v", c.n.Op, typ, c.shape(0))
 	}
 	// The smallest of x is not x of the largest not x, where not x is -1 - x.
 	not := func(x kernels.Value) kernels.Value {
-		return c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerSub, To: arena.Int64}, c.literal(arena.Int64, kernels.Shape{}, []float64{-1}), x)
+		return c.index(kernels.IntegerSub, c.scalar(x, -1), x)
 	}
 	smallest := f == kernels.IntegerMin
 	if smallest {
@@ -125,44 +124,39 @@ func (c *call) reduceNothing(a kernels.ReduceAttrs) []*value {
 	if !ok || !typ.IsFloat() {
 		refuse("%s of no elements of %v", c.n.Op, typ)
 	}
-	var shape kernels.Shape
-	for i, d := range c.shape(0) {
-		switch {
-		case !slices.Contains(a.Axes, i):
-			shape = append(shape, d)
-		case a.Keep:
-			shape = append(shape, 1)
-		}
-	}
+	shape := reducedShape(c.shape(0), a)
 	if shape.Elems() > c.b.limit {
 		refuse("%v: see Options.FoldElements", shape)
 	}
 	return []*value{known(typ, shape, slices.Repeat([]float64{x}, shape.Elems()))}
 }
 
-// productOf multiplies halves until one is left.
-func productOf(c *call, x kernels.Value, a kernels.ReduceAttrs) kernels.Value {
-	s := c.Spec(x).Shape
-	var perm []int
-	to, kept := kernels.Shape{}, kernels.Shape{1}
-	reduced := axes(a.Axes, len(s))
-	count := 1
+// reducedShape returns what a reduction along axes 0, 1, … makes of a shape.
+func reducedShape(s kernels.Shape, a kernels.ReduceAttrs) kernels.Shape {
+	to := kernels.Shape{}
 	for i, d := range s {
-		if reduced[i] {
-			perm = append(perm, i)
-			count *= d
-		}
-	}
-	for i, d := range s {
-		if !reduced[i] {
-			perm = append(perm, i)
+		switch {
+		case !slices.Contains(a.Axes, i):
 			to = append(to, d)
-		} else if a.Keep {
+		case a.Keep:
 			to = append(to, 1)
 		}
 	}
-	kept[0] = to.Elems()
-	x = c.reshape(c.transpose(x, perm), kernels.Shape{count, kept[0]})
+	return to
+}
+
+// productOf multiplies halves until one is left.
+func productOf(c *call, x kernels.Value, a kernels.ReduceAttrs) kernels.Value {
+	s := c.Spec(x).Shape
+	to, perm, count := reducedShape(s, a), slices.Clone(a.Axes), 1
+	for i, d := range s {
+		if slices.Contains(a.Axes, i) {
+			count *= d
+		} else {
+			perm = append(perm, i)
+		}
+	}
+	x = c.reshape(c.transpose(x, perm), kernels.Shape{count, to.Elems()})
 	for ; count > 1; count = (count + 1) / 2 {
 		half := count / 2
 		y := c.mul(c.slice(x, 0, 0, half), c.slice(x, 0, half, 2*half))
@@ -188,14 +182,7 @@ func logSumExpOf(c *call, x kernels.Value, a kernels.ReduceAttrs) kernels.Value 
 	sum := sumOf(c, c.of(kernels.Exp, c.two(kernels.Sub, x, m)), keep)
 	y := c.plus(m, c.of(kernels.Log, c.two(kernels.Maximum, sum, c.scalar(x, least))))
 	y = c.Apply(kernels.Where, nil, sum, y, largest)
-	if !a.Keep {
-		specs, err := kernels.Sum.Infer(a, []kernels.Spec{c.Spec(x)})
-		if err != nil {
-			panic(refusal{err})
-		}
-		y = c.reshape(y, specs[0].Shape)
-	}
-	return y
+	return c.reshape(y, reducedShape(c.Spec(x).Shape, a))
 }
 
 // globalPool reduces the pixels of each channel.
@@ -245,5 +232,5 @@ func meanVariance(c *call) []*value {
 	x := c.float(0)
 	d := c.two(kernels.Sub, x, meanOf(c, x, a))
 	deviation := c.of(kernels.Sqrt, meanOf(c, c.of(kernels.Square, d), a))
-	return []*value{c.out(c.two(kernels.Div, d, c.affine(deviation, 1, 1e-9)), proto.DataType(c.must(0).typ))}
+	return c.one(c.two(kernels.Div, d, c.affine(deviation, 1, 1e-9)))
 }

@@ -46,11 +46,7 @@ func resize(c *call) []*value {
 // resize resizes the axes that are listed, or all, by scales or to sizes.
 func (c *call) resize(scales []float64, sizes []int, coordinates, nearest string) []*value {
 	s, which := c.shape(0), c.attrInts("axes")
-	if which == nil {
-		for i := range s {
-			which = append(which, i)
-		}
-	}
+	which = orAll(which, len(s))
 	if max(len(scales), len(sizes)) != len(which) {
 		badAttribute("%d scales or sizes for %d axes", max(len(scales), len(sizes)), len(which))
 	}
@@ -178,13 +174,21 @@ func (r resampling) weights(f float64) []float64 {
 	case "linear":
 		return []float64{1 - f, f}
 	case "cubic":
-		a := r.cubic
-		near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
-		far := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
-		return []float64{far(f + 1), near(f), near(1 - f), far(2 - f)}
+		return []float64{r.far(f + 1), r.near(f), r.near(1 - f), r.far(2 - f)}
 	}
 	refuse("mode %q", r.mode)
 	return nil
+}
+
+// near and far are the cubic weights of pixels at a distance of up to 1, and of 1 to 2.
+func (r resampling) near(d float64) float64 {
+	a := r.cubic
+	return ((a+2)*d-(a+3))*d*d + 1
+}
+
+func (r resampling) far(d float64) float64 {
+	a := r.cubic
+	return ((a*d-5*a)*d+8*a)*d - 4*a
 }
 
 // round returns the nearest pixel.
@@ -225,14 +229,9 @@ func (c *call) repeatOrPick(x kernels.Value, axis int, index []int) kernels.Valu
 func (c *call) along(x kernels.Value, axis int, m kernels.Value) kernels.Value {
 	s := c.Spec(x).Shape
 	last := len(s) - 1
-	var perm []int
-	for i := range s {
-		perm = append(perm, i)
-	}
+	perm := upTo(len(s))
 	perm[axis], perm[last] = last, axis // its own inverse
-	y := c.transpose(x, perm)
-	y = c.transpose(c.matmul(y, m), perm)
-	return y
+	return c.transpose(c.matmul(c.transpose(x, perm), m), perm)
 }
 
 // wideWeights returns the weights of all pixels whose distance, times the scale, the interpolation
@@ -244,12 +243,11 @@ func (r resampling) wideWeights(at float64) (first float64, weights []float64) {
 	case "linear":
 	case "cubic":
 		reach = 2
-		a := r.cubic
 		kernel = func(d float64) float64 {
 			if d <= 1 {
-				return ((a+2)*d-(a+3))*d*d + 1
+				return r.near(d)
 			}
-			return ((a*d-5*a)*d+8*a)*d - 4*a
+			return r.far(d)
 		}
 	default:
 		refuse("mode %q", r.mode)
@@ -308,8 +306,6 @@ func (c *call) outside(x kernels.Value, axis int, r resampling) kernels.Value {
 	if !any {
 		return x
 	}
-	along := slices.Repeat(kernels.Shape{1}, len(c.Spec(x).Shape))
-	along[axis] = r.to
-	mask := c.literal(c.Spec(x).Type, along, out)
+	mask := c.literal(c.Spec(x).Type, line(len(c.Spec(x).Shape), axis, r.to), out)
 	return c.Apply(kernels.Where, nil, mask, c.scalar(x, c.attrFloat("extrapolation_value", 0)), x)
 }

@@ -3,7 +3,6 @@ package onnx
 import (
 	"slices"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -24,22 +23,11 @@ func scatterElements(c *call) []*value {
 	if len(index) != len(s) || !index.Equal(c.shape(2)) {
 		mismatch("indices %v and updates %v for %v", index, c.shape(2), s)
 	}
-	at := c.knownIndices(1, s[k])
-	for i := range at { // the place in flat x
-		place, left, size := 0, i, 1
-		for a := len(s) - 1; a >= 0; a-- {
-			p := left % index[a]
-			left /= index[a]
-			if a == k {
-				p = at[i]
-			}
-			if p >= s[a] {
-				mismatch("indices %v for %v", index, s)
-			}
-			place += p * size
-			size *= s[a]
-		}
-		at[i] = place
+	at, place := c.knownIndices(1, s[k]), make([]int, len(s))
+	for i, x := range at {
+		unravel(place, i, index)
+		place[k] = x
+		at[i] = c.ravel(place)
 	}
 	return c.one(c.scatter(at, 1))
 }
@@ -61,10 +49,7 @@ func scatterND(c *call) []*value {
 	at := make([]int, index[:len(index)-1].Elems())
 	for i := range at {
 		for a, x := range list[i*depth : (i+1)*depth] {
-			if x < -s[a] || x >= s[a] {
-				badAttribute("index %d of a dimension of %d", x, s[a])
-			}
-			at[i] = at[i]*s[a] + (x+s[a])%s[a]
+			at[i] = at[i]*s[a] + fromStart(x, s[a])
 		}
 	}
 	return c.one(c.scatter(at, s[depth:].Elems()))
@@ -73,13 +58,7 @@ func scatterND(c *call) []*value {
 // scatterAdd adds rows of a size to places along the first axis that the model computes.
 func (c *call) scatterAdd(size int) kernels.Value {
 	s := c.shape(0)
-	index := c.integers(1)
-	function := func(f kernels.IntegerFunc, a, b kernels.Value) kernels.Value {
-		return c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: f, To: arena.Int64}, a, b)
-	}
-	// An index below 0 counts from the end.
-	negative := function(kernels.IntegerLess, index, c.indices([]int{0}))
-	index = function(kernels.IntegerAdd, index, function(kernels.IntegerMul, negative, c.indices(s[:1])))
+	index := c.fromStarts(c.integers(1), s[0])
 	updates := c.reshape(c.float(2), kernels.Shape{c.Spec(index).Shape[0], size})
 	sums := c.Apply(kernels.Scatter, kernels.ScatterAttrs{Rows: s[0]}, index, updates)
 	return c.plus(c.float(0), c.reshape(sums, s))
@@ -209,11 +188,7 @@ func compress(c *call) []*value {
 // centerCropPad cuts or pads axes about their centre.
 func centerCropPad(c *call) []*value {
 	s, sizes, which := c.shape(0), c.sizesOfResult(1), c.attrInts("axes")
-	if which == nil {
-		for i := range s {
-			which = append(which, i)
-		}
-	}
+	which = orAll(which, len(s))
 	axes(which, len(s))
 	if len(sizes) != len(which) {
 		badAttribute("%d sizes for %d axes", len(sizes), len(which))

@@ -2,11 +2,9 @@ package onnx
 
 import (
 	"math"
-	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/onnx/internal/proto"
 )
 
 // Functions that few models have.
@@ -104,13 +102,8 @@ func hardmaxFlat(c *call) []*value {
 func (c *call) hard(x kernels.Value, axis int) kernels.Value {
 	s := c.Spec(x).Shape
 	index := c.ApplyAll(kernels.TopK, kernels.TopKAttrs{Axis: axis, K: 1}, x)[1]
-	places, along := make([]int, s[axis]), slices.Repeat(kernels.Shape{1}, len(s))
-	along[axis] = s[axis]
-	for i := range places {
-		places[i] = i
-	}
-	hit := c.Apply(kernels.Integer, kernels.IntegerAttrs{Func: kernels.IntegerEqual, To: arena.Int64}, index, c.reshape(c.indices(places), along))
-	return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: c.Spec(x).Type, Scale: 1}, hit)
+	hit := c.index(kernels.IntegerEqual, index, c.numbered(len(s), axis, s[axis]))
+	return c.as(hit, c.Spec(x).Type)
 }
 
 // cumProd is a running product: each round multiplies by the product of as many elements before.
@@ -172,5 +165,5 @@ func col2Im(c *call) []*value {
 		mismatch("%v has %d windows, the image %v", s, s[2], out)
 	}
 	rows := c.reshape(c.transpose(c.float(0), []int{0, 2, 1}), kernels.Shape{s[0], out[0], out[1], s[1]})
-	return []*value{c.out(c.Apply(kernels.Col2Im, a, rows), proto.DataType(c.must(0).typ))}
+	return c.one(c.Apply(kernels.Col2Im, a, rows))
 }

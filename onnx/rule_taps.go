@@ -35,65 +35,28 @@ type taps struct {
 func (c *call) taps() taps {
 	s := c.shape(0)
 	n := len(s) - 2
-	list := func(name string, length, def int) []int {
-		l := c.attrInts(name)
-		if l == nil {
-			l = slices.Repeat([]int{def}, length)
-		}
-		if len(l) != length {
-			badAttribute("%s has %d numbers for %d dimensions", name, len(l), n)
-		}
-		for _, x := range l {
-			if x < 0 || x > math.MaxInt32 {
-				badAttribute("%s is %v", name, l)
-			}
-		}
-		return l
-	}
 	if n < 1 {
 		mismatch("%v has no pixels", s)
 	}
-	t := taps{size: s[2:], kernel: list("kernel_shape", n, 0), stride: list("strides", n, 1), dilation: list("dilations", n, 1)}
-	pads := list("pads", 2*n, 0)
-	t.lo, t.hi, t.out, t.beyond = slices.Clone(pads[:n]), slices.Clone(pads[n:]), make([]int, n), make([]int, n)
-	mode, count := c.attrText("auto_pad", "NOTSET"), 1
+	t := taps{size: s[2:], kernel: c.sizesOf("kernel_shape", 1, n, 0), stride: c.sizesOf("strides", 1, n, 1), dilation: c.sizesOf("dilations", 1, n, 1)}
+	pads := c.sizesOf("pads", 2, n, 0)
+	t.lo, t.hi, t.out, t.beyond = pads[:n:n], pads[n:], make([]int, n), make([]int, n)
+	count := 1
 	for i := range n {
 		if count *= max(t.kernel[i], 1); t.kernel[i] < 1 || t.stride[i] < 1 || t.dilation[i] < 1 || count > mostTaps || t.dilation[i]*t.kernel[i] > math.MaxInt32 {
 			badAttribute("kernel %v, strides %v, dilations %v: all must be 1 or more, and the kernel have at most %d elements", t.kernel, t.stride, t.dilation, mostTaps)
 		}
-		t.measure(i, mode, c.attrBool("ceil_mode", false))
+		span := t.dilation[i]*(t.kernel[i]-1) + 1
+		t.lo[i], t.hi[i] = c.padding(t.size[i], span, t.stride[i], t.lo[i], t.hi[i])
+		if t.size[i]+t.lo[i]+t.hi[i] < span {
+			mismatch("a window of %d does not fit into %d with padding", span, t.size[i])
+		}
+		t.out[i], t.beyond[i] = windowsIn(t.size[i], span, t.stride[i], t.lo[i], t.hi[i], c.attrBool("ceil_mode", false))
 	}
 	return t
 }
 
-// measure sets the padding and the size of the result along dimension i.
-func (t *taps) measure(i int, mode string, ceil bool) {
-	span := t.dilation[i]*(t.kernel[i]-1) + 1
-	switch mode {
-	case "NOTSET", "":
-	case "VALID":
-		t.lo[i], t.hi[i] = 0, 0
-	case "SAME_UPPER", "SAME_LOWER":
-		p := samePadding((t.size[i]+t.stride[i]-1)/t.stride[i], t.stride[i], span, t.size[i])
-		t.lo[i], t.hi[i] = p/2, p-p/2
-		if mode == "SAME_LOWER" {
-			t.lo[i], t.hi[i] = t.hi[i], t.lo[i]
-		}
-	default:
-		badAttribute("auto_pad %q", mode)
-	}
-	room := t.size[i] + t.lo[i] + t.hi[i] - span
-	if room < 0 {
-		mismatch("a window of %d does not fit into %d with padding", span, t.size[i])
-	}
-	t.out[i] = room/t.stride[i] + 1
-	if ceil && room%t.stride[i] > 0 && t.out[i]*t.stride[i] < t.size[i]+t.lo[i] { // the next window starts in the image
-		t.out[i]++
-	}
-	t.beyond[i] = max(0, (t.out[i]-1)*t.stride[i]-room)
-}
-
-// each calls f with each tap of the padded image: x [B, C, …] → tap [B, C, out…].
+// eachTap calls f with each tap of the padded image: x [B, C, …] → tap [B, C, out…].
 func (c *call) eachTap(x kernels.Value, t taps, fill float64, f func(at []int, tap kernels.Value)) {
 	n := len(t.size)
 	lo, hi := append([]int{0, 0}, t.lo...), make([]int, n+2)
@@ -102,24 +65,22 @@ func (c *call) eachTap(x kernels.Value, t taps, fill float64, f func(at []int, t
 	}
 	x = c.padConstant(x, lo, hi, fill)
 	at := make([]int, n)
-	for {
+	for i := range kernels.Shape(t.kernel).Elems() {
+		unravel(at, i, t.kernel)
 		a := whole(c.Spec(x).Shape)
 		for i := range n {
 			a.Start[2+i] = at[i] * t.dilation[i]
 			a.End[2+i], a.Step[2+i] = a.Start[2+i]+(t.out[i]-1)*t.stride[i]+1, t.stride[i]
 		}
 		f(at, c.Apply(kernels.Slice, a, x))
-		i := n - 1
-		for ; i >= 0; i-- {
-			if at[i]++; at[i] < t.kernel[i] {
-				break
-			}
-			at[i] = 0
-		}
-		if i < 0 {
-			return
-		}
 	}
+}
+
+// sumTaps is the sum of each window.
+func (c *call) sumTaps(x kernels.Value, t taps) kernels.Value {
+	sum := kernels.None
+	c.eachTap(x, t, 0, func(_ []int, tap kernels.Value) { sum = c.sum(sum, tap) })
+	return sum
 }
 
 // maxTaps is a maximum pool, with the index of each maximum in the flat image, of all images and
@@ -150,8 +111,7 @@ func (c *call) maxTaps(x kernels.Value, t taps) []*value {
 			first[i] = float64(i * pixels)
 		}
 		base := c.literal(arena.Int64, append(kernels.Shape{s[0], s[1]}, slices.Repeat(kernels.Shape{1}, len(s)-2)...), first)
-		add := kernels.IntegerAttrs{Func: kernels.IntegerAdd, To: arena.Int64}
-		out = append(out, c.out(c.Apply(kernels.Integer, add, index, base), proto.Int64))
+		out = append(out, c.out(c.index(kernels.IntegerAdd, index, base), proto.Int64))
 	}
 	return out
 }
@@ -160,14 +120,13 @@ func (c *call) maxTaps(x kernels.Value, t taps) []*value {
 func (c *call) tapPlaces(t taps, at []int) kernels.Value {
 	columns := c.attrBool("storage_order", false) // the first dimension is the fastest
 	shape := kernels.Shape(append([]int{1, 1}, t.out...))
-	data := make([]float64, shape.Elems())
+	data, pixel := make([]float64, shape.Elems()), make([]int, len(t.size))
 	for i := range data {
-		left, index := i, 0
-		pixel := make([]int, len(t.size))
-		for k := len(t.size) - 1; k >= 0; k-- {
-			pixel[k] = left%t.out[k]*t.stride[k] - t.lo[k] + at[k]*t.dilation[k]
-			left /= t.out[k]
+		unravel(pixel, i, t.out)
+		for k := range pixel {
+			pixel[k] = pixel[k]*t.stride[k] - t.lo[k] + at[k]*t.dilation[k]
 		}
+		index := 0
 		for k := range t.size {
 			if columns {
 				index = index*t.size[len(t.size)-1-k] + pixel[len(t.size)-1-k]
@@ -183,14 +142,7 @@ func (c *call) tapPlaces(t taps, at []int) kernels.Value {
 // meanTaps is an average pool. Padding counts with count_include_pad, but not what the last window
 // has beyond it.
 func (c *call) meanTaps(x kernels.Value, t taps) kernels.Value {
-	sum := kernels.None
-	c.eachTap(x, t, 0, func(_ []int, tap kernels.Value) {
-		if sum == kernels.None {
-			sum = tap
-		} else {
-			sum = c.plus(sum, tap)
-		}
-	})
+	sum := c.sumTaps(x, t)
 	counts := c.scalar(x, 1)
 	for i := range t.size {
 		from, to := 0, t.size[i]
@@ -206,9 +158,7 @@ func (c *call) meanTaps(x kernels.Value, t taps) kernels.Value {
 			}
 			data[o] = max(data[o], 1)
 		}
-		along := slices.Repeat(kernels.Shape{1}, len(t.size)+2)
-		along[2+i] = t.out[i]
-		counts = c.mul(counts, c.literal(c.Spec(x).Type, along, data))
+		counts = c.mul(counts, c.literal(c.Spec(x).Type, line(len(t.size)+2, 2+i, t.out[i]), data))
 	}
 	return c.two(kernels.Div, sum, counts)
 }
@@ -224,14 +174,7 @@ func lpPool(c *call) []*value {
 	if p > 1 {
 		power = c.two(kernels.Pow, size, c.scalar(x, float64(p)))
 	}
-	sum := kernels.None
-	c.eachTap(power, c.taps(), 0, func(_ []int, tap kernels.Value) {
-		if sum == kernels.None {
-			sum = tap
-		} else {
-			sum = c.plus(sum, tap)
-		}
-	})
+	sum := c.sumTaps(power, c.taps())
 	if p > 1 {
 		sum = c.two(kernels.Pow, sum, c.scalar(x, 1/float64(p)))
 	}
@@ -245,29 +188,18 @@ func maxUnpool(c *call) []*value {
 		refuse("an output_shape, or indices %v for %v", c.shape(1), s)
 	}
 	n := len(s) - 2
-	kernel, stride, pads := c.attrInts("kernel_shape"), c.attrInts("strides"), c.attrInts("pads")
-	if stride == nil {
-		stride = slices.Repeat([]int{1}, n)
-	}
-	if pads == nil {
-		pads = make([]int, 2*n)
-	}
-	if len(kernel) != n || len(stride) != n || len(pads) != 2*n {
-		badAttribute("kernel_shape %v, strides %v and pads %v for %d dimensions", kernel, stride, pads, n)
-	}
+	kernel, stride, pads := c.sizesOf("kernel_shape", 1, n, 0), c.sizesOf("strides", 1, n, 1), c.sizesOf("pads", 2, n, 0)
 	out := kernels.Shape{s[0], s[1]}
 	for i := range n {
-		if kernel[i] < 1 || stride[i] < 1 || max(kernel[i], stride[i]) > math.MaxInt32 || min(pads[i], pads[n+i]) < 0 || max(pads[i], pads[n+i]) > math.MaxInt32 {
-			badAttribute("kernel_shape %v, strides %v, pads %v", kernel, stride, pads)
+		if kernel[i] < 1 || stride[i] < 1 {
+			badAttribute("kernel_shape %v, strides %v: all must be 1 or more", kernel, stride)
 		}
 		out = append(out, (s[2+i]-1)*stride[i]+kernel[i]-pads[i]-pads[n+i])
 		if out[2+i] < 1 {
 			badAttribute("the result is %v", out)
 		}
 	}
-	if err := (kernels.Spec{Type: arena.Float32, Shape: out}).Check(); err != nil {
-		panic(refusal{err})
-	}
+	ensure(kernels.Spec{Type: arena.Float32, Shape: out}.Check())
 	rows := c.reshape(c.float(0), kernels.Shape{s.Elems(), 1})
 	y := c.Apply(kernels.Scatter, kernels.ScatterAttrs{Rows: out.Elems()}, c.integers(1), rows)
 	return c.one(c.reshape(y, out))

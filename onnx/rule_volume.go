@@ -23,21 +23,18 @@ func (c *call) volume() volume {
 	if len(w) != 5 {
 		mismatch("weights %v for %v", w, c.shape(0))
 	}
-	list := func(name string, length, def int) []int {
-		l := c.attrInts(name)
-		if l == nil {
-			l = slices.Repeat([]int{def}, length)
-		}
-		if len(l) != length || slices.Min(l) < min(def, 1) || slices.Max(l) > math.MaxInt32 {
+	positive := func(name string) [3]int {
+		l := c.sizesOf(name, 1, 3, 1)
+		if slices.Min(l) < 1 {
 			badAttribute("%s is %v", name, l)
 		}
-		return l
+		return [3]int(l)
 	}
 	if mode := c.attrText("auto_pad", "NOTSET"); mode != "NOTSET" && mode != "" || c.n.Attribute("output_shape") != nil {
 		refuse("auto_pad or output_shape of three dimensions")
 	}
-	pads := list("pads", 6, 0)
-	v := volume{kernel: [3]int(w[2:]), stride: [3]int(list("strides", 3, 1)), dilation: [3]int(list("dilations", 3, 1)),
+	pads := c.sizesOf("pads", 2, 3, 0)
+	v := volume{kernel: [3]int(w[2:]), stride: positive("strides"), dilation: positive("dilations"),
 		lo: [3]int(pads[:3]), hi: [3]int(pads[3:]), groups: c.attrInt("group", 1)}
 	for i := range 3 {
 		if int64(v.kernel[i])*int64(v.dilation[i]) > math.MaxInt32 {
@@ -79,11 +76,7 @@ func convVolume(c *call) []*value {
 		part := whole(s)
 		part.Start[2], part.Step[2] = k*v.dilation[0], v.stride[0]
 		part.End[2] = part.Start[2] + room/v.stride[0]*v.stride[0] + 1
-		y := c.Apply(kernels.Conv, a, c.layers(c.Apply(kernels.Slice, part, x)), c.weightsAt(weights, k))
-		if sum != kernels.None {
-			y = c.plus(sum, y)
-		}
-		sum = y
+		sum = c.sum(sum, c.Apply(kernels.Conv, a, c.layers(c.Apply(kernels.Slice, part, x)), c.weightsAt(weights, k)))
 	}
 	return c.one(c.biased(c.stacked(sum, s[0])))
 }
@@ -112,11 +105,7 @@ func convTransposeVolume(c *call) []*value {
 		at := whole(c.Spec(y).Shape)
 		to := slices.Clone(c.Spec(y).Shape)
 		to[2], at.Start[2], at.Step[2] = full[0], k*v.dilation[0], v.stride[0]
-		y = c.Apply(kernels.Unslice, kernels.UnsliceAttrs{Shape: to, Start: at.Start, Step: at.Step}, y)
-		if sum != kernels.None {
-			y = c.plus(sum, y)
-		}
-		sum = y
+		sum = c.sum(sum, c.Apply(kernels.Unslice, kernels.UnsliceAttrs{Shape: to, Start: at.Start, Step: at.Step}, y))
 	}
 	return c.one(c.biased(c.padConstant(sum, lo, hi, 0)))
 }

@@ -23,24 +23,29 @@ type window struct {
 	lo, hi                   [2]int // padding before and after
 }
 
-// pair returns an attribute with a number for each dimension.
-func (c *call) pair(name string, def int, flat bool) [2]int {
+// sizesOf returns an attribute with each numbers, from 0 on, for each of n dimensions. Default: all
+// are def.
+func (c *call) sizesOf(name string, each, n, def int) []int {
 	list := c.attrInts(name)
-	n := 2
-	if flat {
-		n = 1
+	if list == nil {
+		return slices.Repeat([]int{def}, each*n)
 	}
-	if list != nil && len(list) != n {
+	if len(list) != each*n {
 		badAttribute("%s has %d numbers for %d dimensions", name, len(list), n)
 	}
-	p := [2]int{def, def}
-	for i, x := range list {
-		if x < 0 || x > math.MaxInt32 {
-			badAttribute("%s is %v", name, list)
-		}
-		p[2-n+i] = x
+	if slices.ContainsFunc(list, func(x int) bool { return x < 0 || x > math.MaxInt32 }) {
+		badAttribute("%s is %v", name, list)
 	}
-	return p
+	return list
+}
+
+// pair returns an attribute with a number for each dimension of an image. The height of a flat one
+// has def.
+func (c *call) pair(name string, def int, flat bool) [2]int {
+	if flat {
+		return [2]int{def, c.sizesOf(name, 1, 1, def)[0]}
+	}
+	return [2]int(c.sizesOf(name, 1, 2, def))
 }
 
 // window reads the attributes. The kernel is that of weights, or of an attribute if there are none.
@@ -83,55 +88,58 @@ func (c *call) window(weights kernels.Shape) window {
 
 // readPads reads the widths of padding, in the order of all starts, then all ends.
 func (c *call) readPads(w *window) {
-	list := c.attrInts("pads")
-	n := 2
 	if w.flat {
-		n = 1
+		list := c.sizesOf("pads", 2, 1, 0)
+		w.lo[1], w.hi[1] = list[0], list[1]
+		return
 	}
-	if list != nil && len(list) != 2*n {
-		badAttribute("%d pads for %d dimensions", len(list), n)
-	}
-	for i := 0; list != nil && i < n; i++ {
-		lo, hi := list[i], list[n+i]
-		if lo < 0 || hi < 0 || lo > math.MaxInt32 || hi > math.MaxInt32 {
-			badAttribute("pads are %v", list)
-		}
-		w.lo[2-n+i], w.hi[2-n+i] = lo, hi
+	list := c.sizesOf("pads", 2, 2, 0)
+	w.lo, w.hi = [2]int(list[:2]), [2]int(list[2:])
+}
+
+// autoPad sets the padding.
+func (c *call) autoPad(w *window) {
+	for i := range 2 {
+		w.lo[i], w.hi[i] = c.padding(w.size[i], w.dilation[i]*(w.kernel[i]-1)+1, w.stride[i], w.lo[i], w.hi[i])
 	}
 }
 
-// autoPad sets the padding by which the result has a size of input/stride, rounded up.
-func (c *call) autoPad(w *window) {
+// padding returns the padding along a dimension: lo and hi, or by auto_pad none, or that by which
+// the result has a size of size/stride, rounded up. Windows that leave pixels between them on both
+// ends of the image are refused: runtimes place them otherwise than the exporters that have such
+// models.
+func (c *call) padding(size, span, stride, lo, hi int) (before, after int) {
 	mode := c.attrText("auto_pad", "NOTSET")
 	switch mode {
 	case "NOTSET", "":
-		return
+		return lo, hi
 	case "VALID":
-		w.lo, w.hi = [2]int{}, [2]int{}
-		return
+		return 0, 0
 	case "SAME_UPPER", "SAME_LOWER":
 	default:
 		badAttribute("auto_pad %q", mode)
 	}
-	for i := range 2 {
-		out := (w.size[i] + w.stride[i] - 1) / w.stride[i]
-		p := samePadding(out, w.stride[i], w.dilation[i]*(w.kernel[i]-1)+1, w.size[i])
-		w.lo[i], w.hi[i] = p/2, p-p/2
-		if mode == "SAME_LOWER" {
-			w.lo[i], w.hi[i] = w.hi[i], w.lo[i]
-		}
-	}
-}
-
-// samePadding returns the padding by which windows make a result of a size. Windows that leave
-// pixels between them on both ends of the image are refused: runtimes place them otherwise than the
-// exporters that have such models.
-func samePadding(out, stride, span, size int) int {
-	p := (out-1)*stride + span - size
+	p := ((size+stride-1)/stride-1)*stride + span - size
 	if p < -1 {
 		refuse("auto_pad of windows of %d, %d apart, over %d pixels: give pads", span, stride, size)
 	}
-	return max(0, p)
+	p = max(0, p)
+	if mode == "SAME_LOWER" {
+		return p - p/2, p / 2
+	}
+	return p / 2, p - p/2
+}
+
+// windowsIn returns the number of windows along a dimension of size elements with padding, and how
+// many elements the last one has after the padding: with ceil, windows may begin in the image, or
+// in the padding before it, and end there. There must be room for one.
+func windowsIn(size, span, stride, lo, hi int, ceil bool) (count, beyond int) {
+	room := size + lo + hi - span
+	count = room/stride + 1
+	if ceil && room%stride > 0 && count*stride < size+lo {
+		count++
+	}
+	return count, max(0, (count-1)*stride-room)
 }
 
 // image returns x as an image [B, C, H, W], and weights likewise.
@@ -255,8 +263,7 @@ func (c *call) outputShape(w *window, extra [2]int, out *[2]int) {
 	}
 }
 
-// pool is a pool of windows. With ceil_mode windows may begin in the image and end beyond its
-// padding. needsTaps reports whether no kernel computes the pool.
+// needsTaps reports whether no kernel computes the pool.
 func (c *call) needsTaps(op *kernels.Op) bool {
 	if len(c.shape(0)) != 3 && len(c.shape(0)) != 4 || len(c.n.Outputs) > 1 && c.n.Outputs[1] != "" {
 		return true
@@ -267,6 +274,8 @@ func (c *call) needsTaps(op *kernels.Op) bool {
 	return op == kernels.AvgPool && c.attrBool("count_include_pad", false) && slices.Max(append(c.taps().beyond, 0)) > 0
 }
 
+// pool is a pool of windows. With ceil_mode windows may begin in the image and end beyond its
+// padding.
 func pool(op *kernels.Op) ruleFunc {
 	return func(c *call) []*value {
 		x := c.float(0)
@@ -280,15 +289,8 @@ func pool(op *kernels.Op) ruleFunc {
 		c.autoPad(&w)
 		count := c.attrBool("count_include_pad", false)
 		for i := range 2 {
-			room := w.size[i] + w.lo[i] + w.hi[i] - w.kernel[i]
-			if !c.attrBool("ceil_mode", false) || room < 0 {
-				continue
-			}
-			out := (room+w.stride[i]-1)/w.stride[i] + 1
-			if (out-1)*w.stride[i] >= w.size[i]+w.lo[i] {
-				out--
-			}
-			if beyond := (out-1)*w.stride[i] - room; beyond > 0 {
+			if w.size[i]+w.lo[i]+w.hi[i] >= w.kernel[i] { // the kernel refuses others
+				_, beyond := windowsIn(w.size[i], w.kernel[i], w.stride[i], w.lo[i], w.hi[i], c.attrBool("ceil_mode", false))
 				w.hi[i] += beyond
 			}
 		}

@@ -148,3 +148,28 @@ func TestCastsOfFloatsThatNoIntegerHolds(t *testing.T) {
 		}
 	}
 }
+
+// Constants whose result is too large to be folded are operands of the model: an attempt to fold
+// them leaves nothing behind.
+func TestConstantsThatAreTooLargeToFoldAreComputed(t *testing.T) {
+	for op, f := range map[string]func(a, b float32) float32{
+		"Max":  func(a, b float32) float32 { return max(a, b) },
+		"Min":  func(a, b float32) float32 { return min(a, b) },
+		"Mean": func(a, b float32) float32 { return (a + b) / 2 },
+	} {
+		g := graph{inputs: []proto.ValueInfo{input("x", 0, 4, 4)}, outputs: []string{"y"}, nodes: []proto.Node{
+			node("Constant", nil, "row", reals("value_floats", 0, 1, 2, 3)), node("Unsqueeze", []string{"row", "one"}, "column"),
+			node(op, []string{"column", "row"}, "table"), node("Add", []string{"x", "table"}, "y")},
+			inits: []proto.Tensor{ints("one", 1)}}
+		m, err := onnx.Parse(g.bytes(t), onnx.Options{FoldElements: 8}) // of 16
+		if err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		y := predictedBy(t, m, 1, make([]float32, 16))
+		for i, got := range y {
+			if want := f(float32(i/4), float32(i%4)); got != want {
+				t.Errorf("%s: element %d is %v, want %v", op, i, got, want)
+			}
+		}
+	}
+}

@@ -32,6 +32,12 @@ func predicted(t *testing.T, g graph, rows int, x []float32) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return predictedBy(t, m, rows, x)
+}
+
+// predictedBy returns the first output of m.
+func predictedBy(t *testing.T, m *onnx.Model, rows int, x []float32) []float32 {
+	t.Helper()
 	p, err := trainer.NewPredictor(t.Context(), m.Build, trainer.PredictorOptions{Device: devices["cpu"](t, 0), Batch: rows, Sizes: []int{rows}})
 	if err != nil {
 		t.Fatal(err)

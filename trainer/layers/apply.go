@@ -62,8 +62,5 @@ func (n *Net) applyBatchNorm(attrs any, name string, in gorgonia.Nodes) *gorgoni
 	}
 	op := &batchNorm{kernel: n.kernel(kernels.BatchNorm, attrs, 0, in[0].Dims(), in[0].Dtype(), in...)}
 	y, err := gorgonia.ApplyOp(op, in...)
-	if err == nil && name == "" {
-		return labelled(y, label)
-	}
-	return n.keep(layer, name, y, err)
+	return n.keepOrLabel(layer, name, label, y, err)
 }

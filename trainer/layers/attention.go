@@ -27,10 +27,7 @@ type Attention struct {
 func (n *Net) Attention(x *gorgonia.Node, name string, a Attention) *gorgonia.Node {
 	layer := fmt.Sprintf("attention %q", name)
 	switch {
-	case !n.layer(layer, name, x):
-		return nil
-	case x.Dims() != 3:
-		n.fail(fmt.Errorf("%s: input %s needs 3 dimensions, [batch, steps, features]: %w", layer, shapeString(x.Shape()), ErrShape))
+	case !n.shaped(layer, name, x, "batch", "steps", "features"):
 		return nil
 	case a.Heads < 1 || x.Shape()[2]%a.Heads != 0:
 		n.fail(fmt.Errorf("%s: %d heads do not divide %d features of input %s: %w", layer, a.Heads, x.Shape()[2], shapeString(x.Shape()), ErrShape))

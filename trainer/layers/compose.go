@@ -49,10 +49,7 @@ func (n *Net) compose(what, name string, f formula, in ...*gorgonia.Node) *gorgo
 	c.id = n.id(len(in))
 	c.signature = append(c.signature, typeOf(len(out.Shape), c.of))
 	y, err := gorgonia.ApplyOp(c, in...)
-	if err == nil && name == "" {
-		return labelled(y, label)
-	}
-	return n.keep(layer, name, y, err)
+	return n.keepOrLabel(layer, name, label, y, err)
 }
 
 // InferShape returns the shape of the formula's result.

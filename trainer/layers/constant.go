@@ -31,10 +31,7 @@ func (n *Net) Constant(value any, name string, dims ...int) *gorgonia.Node {
 	label := n.nameOf("constant", name)
 	op := &constantOp{base{id: n.id(0), name: "constant", signature: []hm.Type{typeOf(len(dims), v.Dtype())}}, v, dims}
 	y := gorgonia.NewUniqueNode(gorgonia.In(n.g), gorgonia.WithType(op.Type()), gorgonia.WithOp(op), gorgonia.WithShape(dims...))
-	if name == "" {
-		return labelled(y, label)
-	}
-	return n.keep(layer, name, y, nil)
+	return n.keepOrLabel(layer, name, label, y, nil)
 }
 
 // constantValue returns a copy of value, and the shape of the constant: that of the value, or dims if

@@ -303,6 +303,15 @@ func (n *Net) layer(layer, name string, x *gorgonia.Node) bool {
 	return n.err == nil
 }
 
+// shaped reports whether x can be the input of a layer called name whose input has dims, and
+// records an error if not.
+func (n *Net) shaped(layer, name string, x *gorgonia.Node, dims ...string) bool {
+	if n.layer(layer, name, x) && x.Dims() != len(dims) {
+		n.fail(fmt.Errorf("%s: input %s needs %d dimensions, [%s]: %w", layer, shapeString(x.Shape()), len(dims), strings.Join(dims, ", "), ErrShape))
+	}
+	return n.err == nil
+}
+
 // weights returns the Init of the weights of a layer.
 func (n *Net) weights(act Activation) Init {
 	switch {

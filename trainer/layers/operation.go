@@ -85,10 +85,7 @@ func (n *Net) operateOutput(what, name string, op *kernels.Op, attrs any, output
 	}
 	layer, label := operation(what, name, in[0]), n.nameOf(what, name)
 	y := n.node(layer, op, attrs, output, in...)
-	if name == "" {
-		return labelled(y, label)
-	}
-	return n.keep(layer, name, y, nil)
+	return n.keepOrLabel(layer, name, label, y, nil)
 }
 
 // nameOf returns name, or if it is empty what and the number of the next operation.
@@ -98,6 +95,14 @@ func (n *Net) nameOf(what, name string) string {
 	}
 	n.findIDs()
 	return fmt.Sprintf("%s %d", what, n.lastID+1)
+}
+
+// keepOrLabel keeps y under a name, or, if that is empty, labels it.
+func (n *Net) keepOrLabel(layer, name, label string, y *gorgonia.Node, err error) *gorgonia.Node {
+	if err == nil && name == "" {
+		return labelled(y, label)
+	}
+	return n.keep(layer, name, y, err)
 }
 
 // labelled gives y, which may be nil, a name with the number of its operation. It is not looked up

@@ -57,8 +57,5 @@ func (n *Net) GlobalAvgPool(x *gorgonia.Node, name string) *gorgonia.Node {
 // image reports whether x [B, C, H, W] can be the input of a layer called name, and records an
 // error if not.
 func (n *Net) image(layer, name string, x *gorgonia.Node) bool {
-	if n.layer(layer, name, x) && x.Dims() != 4 {
-		n.fail(fmt.Errorf("%s: input %s needs 4 dimensions, [batch, channels, height, width]: %w", layer, shapeString(x.Shape()), ErrShape))
-	}
-	return n.err == nil
+	return n.shaped(layer, name, x, "batch", "channels", "height", "width")
 }

@@ -90,11 +90,11 @@ func (n *Net) GRUCell(x, h *gorgonia.Node, name string, units int) *gorgonia.Nod
 
 // sequence reports whether x can be the input of a recurrent layer, and records an error if not.
 func (n *Net) sequence(layer, name string, x *gorgonia.Node, units int) bool {
-	switch {
-	case !n.layer(layer, name, x):
-	case x.Dims() != 3:
-		n.fail(fmt.Errorf("%s: input %s needs 3 dimensions, [batch, steps, features]: %w", layer, shapeString(x.Shape()), ErrShape))
-	case units < 1:
+	return n.shaped(layer, name, x, "batch", "steps", "features") && n.positiveUnits(layer, units)
+}
+
+func (n *Net) positiveUnits(layer string, units int) bool {
+	if units < 1 {
 		n.fail(fmt.Errorf("%s: %d units: must be 1 or more: %w", layer, units, ErrShape))
 	}
 	return n.err == nil
@@ -103,14 +103,7 @@ func (n *Net) sequence(layer, name string, x *gorgonia.Node, units int) bool {
 // cell reports whether x and the state, whose nodes are all nil or none is, can be operands of a
 // step. It records an error if not.
 func (n *Net) cell(layer, name string, x *gorgonia.Node, units int, state ...*gorgonia.Node) bool {
-	switch {
-	case !n.layer(layer, name, x):
-		return false
-	case x.Dims() != 2:
-		n.fail(fmt.Errorf("%s: input %s needs 2 dimensions, [batch, features]: %w", layer, shapeString(x.Shape()), ErrShape))
-		return false
-	case units < 1:
-		n.fail(fmt.Errorf("%s: %d units: must be 1 or more: %w", layer, units, ErrShape))
+	if !n.shaped(layer, name, x, "batch", "features") || !n.positiveUnits(layer, units) {
 		return false
 	}
 	for _, s := range state {
