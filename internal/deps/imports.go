@@ -61,6 +61,7 @@ var rules = map[string]rule{
 	"internal/compile/schedule": {ours: "arena kernels internal/ir"},
 	"internal/cputest":          {ours: "kernels/cpu"},
 	"internal/emutest":          {ours: "kernels/emu"},
+	"internal/cudatest":         {ours: "arena kernels kernels/cuda internal/fakecuda"},
 	"internal/deps":             {},
 	"internal/atomicfile":       {},
 	"internal/identity":         {other: gorgonia},
