@@ -35,10 +35,13 @@ func turnedBytes(s *gemm.Kernels, rows, channels int) (weights, v, m int) {
 	return ceilDiv(rows, s.Cols) * panel, ceilDiv(n, s.Cols) * panel, conv.WinogradPlaces * winoPlane(s, n)
 }
 
+// mayTurn reports whether products may be turned around.
+func (v *convolution) mayTurn() bool { return v.groups == 1 && !v.rounded }
+
 // turnedWork returns the workspace in bytes of turned products with up to that many rows and
 // channels.
 func (v *convolution) turnedWork(workers int64, rows, channels int) int64 {
-	if v.rounded || v.groups != 1 {
+	if !v.mayTurn() {
 		return 0
 	}
 	weights, tiles, m := turnedBytes(v.kernels, rows, channels)

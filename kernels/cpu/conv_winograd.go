@@ -154,7 +154,7 @@ func (v *convolution) winoForward(b *binding) *winograd {
 		kernels: v.kernels, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
 		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, roundPacked: v.packedRounding(0).Across,
 		convertW: v.packingsFloat32[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
-		mayTurn: v.groups == 1 && !v.rounded,
+		mayTurn: v.mayTurn(),
 	}
 	for i := range winoTaps {
 		x.taps = append(x.taps, int64(i))
