@@ -84,6 +84,7 @@ func check(ctx context.Context, peer string, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
 	var runs []run
 	failed := 0
 	for i, m := range onnxmodels.All() {
