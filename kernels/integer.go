@@ -156,17 +156,19 @@ var Integer = Register(&Op{
 			if a.Func == IntegerPow {
 				most = []int64{3, 34}[k]
 			}
-			for i := range data {
-				v := r.Int64N(2*most) - most
-				if data[i] = float64(v); c.In[k].Type == arena.Uint8 {
-					data[i] = float64(uint8(v))
-				}
-			}
+			fillIntegers(r, c.In[k].Type, most, data)
 		}
 		return c
 	},
 	Grad: noGrad,
 })
+
+// fillIntegers fills data with random integers of type t from -most on, below most.
+func fillIntegers(r *rand.Rand, t arena.DType, most int64, data []float64) {
+	for i := range data {
+		data[i] = float64(lowBits(t, r.Int64N(2*most)-most))
+	}
+}
 
 // runInteger runs Integer in 64 bits, from memory.
 func runInteger(c Call, in [][]byte, out []byte) {

@@ -66,13 +66,7 @@ var IntegerReduce = Register(&Op{
 		c.Tolerance = 0
 		c.In[0].Type = randomInteger(r)
 		c.Fill = func(r *rand.Rand, _ int, data []float64) {
-			most := []int64{5, 1 << 25}[r.IntN(2)]
-			for i := range data {
-				v := r.Int64N(2*most) - most
-				if data[i] = float64(v); c.In[0].Type == arena.Uint8 {
-					data[i] = float64(uint8(v))
-				}
-			}
+			fillIntegers(r, c.In[0].Type, []int64{5, 1 << 25}[r.IntN(2)], data)
 		}
 		return c
 	},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -29,7 +30,7 @@ func TestAGPUSeesWhatEachBatchHeld(t *testing.T) {
 				x[i] = float64(i/batch + 1)
 			}
 			seen := 0
-			opt := trainer.Options{Device: openCUDA(t, o), Batch: batch, Fields: numbers(t, x...).Fields(), Workers: 2, Optimizer: optim.SGD{Rate: 0.125},
+			opt := trainer.Options{Device: cudatest.OpenChecked(t, o), Batch: batch, Fields: numbers(t, x...).Fields(), Workers: 2, Optimizer: optim.SGD{Rate: 0.125},
 				Progress: func(p trainer.Progress) {
 					seen++
 					// Sums of small whole numbers are exact in float64.
@@ -80,7 +81,7 @@ func TestUploadsRunBesideComputeAndTwoStepsAhead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const batch = 8
 			ds := &fetched{Dataset: samples(t, batch*20, 4, 3)}
-			dev := openCUDA(t, cuda.Options{Graphs: c.graphs})
+			dev := cudatest.OpenChecked(t, cuda.Options{Graphs: c.graphs})
 			tr := made(t, small, trainer.Options{Device: dev, Batch: batch, Fields: ds.Fields()})
 			fit(t, tr, ds)
 			ds.n.Store(0)
@@ -121,7 +122,7 @@ func TestUploadsRunBesideComputeAndTwoStepsAhead(t *testing.T) {
 func TestWithAScaledLossUploadsRunBesideCompute(t *testing.T) {
 	emulated(t)
 	ds := samples(t, 8*20, 4, 3)
-	opt := trainer.Options{Device: openCUDA(t, cuda.Options{}), Batch: 8, Fields: ds.Fields()}
+	opt := trainer.Options{Device: cudatest.OpenChecked(t, cuda.Options{}), Batch: 8, Fields: ds.Fields()}
 	opt.LossScale.Mode = optim.ScaleAlways
 	tr := made(t, small, opt)
 	fit(t, tr, ds)
@@ -155,7 +156,7 @@ func TestPinnedMemoryOfAGPUIsTwoBlocks(t *testing.T) {
 	var pinned int64
 	for _, workers := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
-			dev, ds := openCUDA(t, cuda.Options{}), samples(t, 4*100, 4, 3)
+			dev, ds := cudatest.OpenChecked(t, cuda.Options{}), samples(t, 4*100, 4, 3)
 			start, seen := countCUDA(dev), 0
 			var tr *trainer.Trainer
 			tr = made(t, small, trainer.Options{Device: dev, Batch: 4, Workers: workers, Fields: ds.Fields(), Progress: func(trainer.Progress) {
@@ -181,7 +182,7 @@ func TestPinnedMemoryOfAGPUIsTwoBlocks(t *testing.T) {
 // Without pinned memory to copy from, New returns an error: nothing is copied from elsewhere.
 func TestWithoutPinnedMemoryNewFailsOnAGPU(t *testing.T) {
 	emulated(t)
-	dev, ds := openCUDA(t, cuda.Options{}), samples(t, 13, 4, 3)
+	dev, ds := cudatest.OpenChecked(t, cuda.Options{}), samples(t, 13, 4, 3)
 	opt := trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()}
 	fakecuda.Forget()
 	fit(t, made(t, small, opt), ds)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
@@ -41,7 +42,7 @@ func TestGPUsOfEveryKindLearnAlike(t *testing.T) {
 		t.Run(fmt.Sprintf("capability %d, %d processors", c.capability, c.processors), func(t *testing.T) {
 			gpu(t, "capability", c.capability, 80)
 			gpu(t, "processors", c.processors, 8)
-			sameLosses(t, alike(t, openCUDA(t, c.o)), want, 1e-4)
+			sameLosses(t, alike(t, cudatest.OpenChecked(t, c.o)), want, 1e-4)
 		})
 	}
 }
@@ -57,13 +58,13 @@ func TestRoundedProductsLearnAlike(t *testing.T) {
 		return all
 	}
 	want := losses(t, openCPU(t))
-	full := losses(t, openCUDA(t, cuda.Options{}))
+	full := losses(t, cudatest.OpenChecked(t, cuda.Options{}))
 	for _, c := range []struct {
 		products  cuda.Precision
 		tolerance float64
 	}{{cuda.TF32, 0x1p-11}, {cuda.Float16, 0x1p-11}, {cuda.BFloat16, 0x1p-8}} {
 		t.Run(c.products.String(), func(t *testing.T) {
-			got := losses(t, openCUDA(t, cuda.Options{Products: c.products}))
+			got := losses(t, cudatest.OpenChecked(t, cuda.Options{Products: c.products}))
 			sameLosses(t, got, want, c.tolerance)
 			if slices.Equal(got, full) {
 				t.Error("the losses are those of products in full precision: the tensor cores were not used")
@@ -75,9 +76,9 @@ func TestRoundedProductsLearnAlike(t *testing.T) {
 // Graphs draw the masks that launches one by one draw, and the host.
 func TestMasksAreTheSameInGraphs(t *testing.T) {
 	masks, _ := dropped(t, openCPU(t), 7, 1)
-	_, want := dropped(t, openCUDA(t, cuda.Options{}), 7, 1)
+	_, want := dropped(t, cudatest.OpenChecked(t, cuda.Options{}), 7, 1)
 	for name, o := range map[string]cuda.Options{"launches": {Graphs: cuda.Never}, "one by one": {Sync: true}} {
-		got, learned := dropped(t, openCUDA(t, o), 7, 1)
+		got, learned := dropped(t, cudatest.OpenChecked(t, o), 7, 1)
 		if !slices.Equal(got, masks) || differing(want, learned) != nil {
 			t.Errorf("%s: other masks, or other parameters than by graphs: %q", name, differing(want, learned))
 		}

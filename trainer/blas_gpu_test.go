@@ -7,6 +7,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -62,8 +63,8 @@ func TestCuBLASLearnsInPlannedMemory(t *testing.T) {
 		return losses, params
 	}
 	want, _ := learned(openCPU(t))
-	got, first := learned(openCUDA(t, cuda.Options{CuBLAS: true}))
-	_, second := learned(openCUDA(t, cuda.Options{CuBLAS: true, Graphs: cuda.Never}))
+	got, first := learned(cudatest.OpenChecked(t, cuda.Options{CuBLAS: true}))
+	_, second := learned(cudatest.OpenChecked(t, cuda.Options{CuBLAS: true, Graphs: cuda.Never}))
 	for i := range want {
 		if !about(got[i], want[i], 1e-4) { // 24 steps, sums in other orders: as examples are compared
 			t.Errorf("losses %v on the GPU, %v on the host", got, want)

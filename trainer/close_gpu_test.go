@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -53,7 +54,7 @@ func TestThreadsAreFewAndStayThatMany(t *testing.T) {
 		steps = 400
 	}
 	ds, step, first := samples(t, 4*100, 4, 3), 0, 0
-	tr := made(t, small, trainer.Options{Device: openCUDA(t, cuda.Options{}), Batch: 4, Fields: ds.Fields(), Workers: 8, Progress: func(trainer.Progress) {
+	tr := made(t, small, trainer.Options{Device: cudatest.OpenChecked(t, cuda.Options{}), Batch: 4, Fields: ds.Fields(), Workers: 8, Progress: func(trainer.Progress) {
 		if step++; step == steps/4 { // by when Go's runtime has those that it wants on a busy machine
 			first = threads()
 		}

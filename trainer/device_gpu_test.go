@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
@@ -87,7 +88,7 @@ func TestADriverWithoutGraphsTrainsAsWell(t *testing.T) {
 		fit(t, tr, ds)
 		return fit(t, tr, ds).Loss
 	}
-	able := openCUDA(t, cuda.Options{})
+	able := cudatest.OpenChecked(t, cuda.Options{})
 	if !graphs(able) {
 		t.Error("the emulated driver makes graphs, and the device says that it does not")
 	}
@@ -96,7 +97,7 @@ func TestADriverWithoutGraphsTrainsAsWell(t *testing.T) {
 		if err := fakecuda.Fail(call, 1, code); err != nil {
 			t.Fatal(err)
 		}
-		dev := openCUDA(t, cuda.Options{})
+		dev := cudatest.OpenChecked(t, cuda.Options{})
 		before := fakecuda.Calls("cuGraphLaunch")
 		got := train(dev)
 		if graphs(dev) || fakecuda.Calls("cuGraphLaunch") != before {

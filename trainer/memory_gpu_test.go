@@ -13,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -35,7 +36,7 @@ const blockBytes = 512
 // they are loaded, after the arena: New says so and leaves nothing. With less than the plan free, New asks for nothing at all.
 func TestAGPUWithRoomForThePlanAndItsKernelsIsEnough(t *testing.T) {
 	gpu(t, "poison", 0, 1) // of nearly all memory
-	dev, ds := openCUDA(t, cuda.Options{}), samples(t, 13, 4, 3)
+	dev, ds := cudatest.OpenChecked(t, cuda.Options{}), samples(t, 13, 4, 3)
 	opt := trainer.Options{Device: dev, Batch: 50, Optimizer: optim.Adam{}, Fields: ds.Fields()}
 	plan, err := trainer.Plan(t.Context(), small, opt)
 	if err != nil {
@@ -83,7 +84,7 @@ func TestAGPUWithRoomForThePlanAndItsKernelsIsEnough(t *testing.T) {
 // Where the driver refuses the arena, although it has said that there is room, New asks it nothing more than how much there is.
 func TestARefusedArenaEndsNewOnAGPU(t *testing.T) {
 	emulated(t)
-	dev, ds := openCUDA(t, cuda.Options{}), samples(t, 13, 4, 3)
+	dev, ds := cudatest.OpenChecked(t, cuda.Options{}), samples(t, 13, 4, 3)
 	questions := func() (n uint64) {
 		for _, name := range []string{"cuCtxSetCurrent", "cuMemGetInfo", "cuGetErrorName"} {
 			n += fakecuda.Calls(name)
@@ -119,7 +120,7 @@ func huge(bytes int64) trainer.ModelFunc {
 
 func TestTwiceTheMemoryOfAGPUIsRefusedWithItsNumbers(t *testing.T) {
 	emulated(t)
-	dev, ds := openCUDA(t, cuda.Options{}), samples(t, 13, 4, 3)
+	dev, ds := cudatest.OpenChecked(t, cuda.Options{}), samples(t, 13, 4, 3)
 	tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: weights})
 	want := fit(t, tr, ds)
 	info, err := dev.Info()
@@ -152,7 +153,7 @@ func TestTwiceTheMemoryOfAGPUIsRefusedWithItsNumbers(t *testing.T) {
 
 func TestAPlanForAGPUSaysWhatTheContextTakes(t *testing.T) {
 	gpu(t, "context", 3<<20, 1<<20)
-	dev := openCUDA(t, cuda.Options{})
+	dev := cudatest.OpenChecked(t, cuda.Options{})
 	opt := trainer.Options{Device: dev, Batch: 4}
 	plan, err := trainer.Plan(t.Context(), small, opt)
 	if err != nil {
@@ -183,7 +184,7 @@ func TestFreeMemoryOfAGPUIsTheSameAfterEveryStep(t *testing.T) {
 		"graphs": {}, "launches": {graphs: cuda.Never}, "resident": {resident: true}, "short batch": {tail: 3}, "resident, launches, short batch": {cuda.Never, true, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dev, ds := openCUDA(t, cuda.Options{Graphs: c.graphs}), samples(t, 4*50+c.tail, 4, 3)
+			dev, ds := cudatest.OpenChecked(t, cuda.Options{Graphs: c.graphs}), samples(t, 4*50+c.tail, 4, 3)
 			opt := trainer.Options{Device: dev, Batch: 4, Optimizer: optim.Adam{}, Fields: ds.Fields()}
 			if c.resident {
 				opt.Fields, opt.Resident = nil, []dataloader.Dataset{ds}
@@ -213,7 +214,7 @@ func TestFreeMemoryOfAGPUIsTheSameAfterEveryStep(t *testing.T) {
 // On a GPU of 108 multiprocessors a step's scratch, with the workspaces of its kernels, stays below limits that are 5 % above what it needs.
 func TestStepsStayWithinTheirMemoryOnAGPU(t *testing.T) {
 	gpu(t, "processors", 108, 8)
-	dev := openCUDA(t, cuda.Options{})
+	dev := cudatest.OpenChecked(t, cuda.Options{})
 	for _, c := range []struct {
 		name    string
 		model   trainer.ModelFunc

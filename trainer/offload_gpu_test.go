@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -21,7 +22,7 @@ func TestOffloadChangesNoBitOnAGPU(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			emulated(t)
 			delayed(t, 20)
-			dev := openCUDA(t, o)
+			dev := cudatest.OpenChecked(t, o)
 			for k, o := range []optim.Optimizer{optim.Adam{}, optim.SGD{Momentum: 0.9}, optim.Adam{Storage: optim.Block8}, optim.Adafactor{}} {
 				opt := trainer.Options{Device: dev, Batch: 5, Accumulate: k % 3, Optimizer: o, Guard: trainer.Guard(k % 2), Seed: 5,
 					Fields: data.(interface{ Fields() []dataloader.Field }).Fields()}
@@ -69,7 +70,7 @@ func TestEveryOrderOfTransfersIsNeeded(t *testing.T) {
 			if c.counted == nil {
 				graphs = cuda.Auto
 			}
-			dev := openCUDA(t, cuda.Options{Graphs: graphs})
+			dev := cudatest.OpenChecked(t, cuda.Options{Graphs: graphs})
 			if c.counted == nil && !dev.(interface{ Graphs() bool }).Graphs() {
 				t.Skip("the driver has no graphs")
 			}
@@ -107,7 +108,7 @@ func TestEveryOrderOfTransfersIsNeeded(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if found := unordered(); len(found) > 0 || calls == 0 {
+				if found := cudatest.Unordered(); len(found) > 0 || calls == 0 {
 					t.Fatalf("with all %d calls in place: %v", calls, found)
 				}
 				first, end := uint64(0), calls
@@ -119,7 +120,7 @@ func TestEveryOrderOfTransfersIsNeeded(t *testing.T) {
 					if n-first == c.start {
 						continue
 					}
-					if _, err := run(call, n); len(unordered()) == 0 && !errors.As(err, new(*cuda.DriverError)) {
+					if _, err := run(call, n); len(cudatest.Unordered()) == 0 && !errors.As(err, new(*cuda.DriverError)) {
 						t.Errorf("without %s %d of %d nothing was reported; training answered %v", call, n-first, end-first, err)
 					}
 				}

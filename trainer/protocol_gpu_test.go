@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -27,7 +28,7 @@ func TestNoTwoAccessesAreUnorderedOnAGPU(t *testing.T) {
 		for name, o := range map[string]cuda.Options{"graphs": {}, "launches": {Graphs: cuda.Never}} {
 			t.Run(fmt.Sprintf("%s delayed by %d µs", name, us), func(t *testing.T) {
 				delayed(t, us)
-				if err := passes(openCUDA(t, o), ds, resident); err != nil { // it reports races at the end
+				if err := passes(cudatest.OpenChecked(t, o), ds, resident); err != nil { // it reports races at the end
 					t.Error(err)
 				}
 			})
@@ -51,7 +52,7 @@ func TestEveryCallAboutEventsIsNeeded(t *testing.T) {
 				if err := everyPass(tr, ds); err != nil {
 					t.Fatal(err)
 				}
-				if found := unordered(); len(found) > 0 {
+				if found := cudatest.Unordered(); len(found) > 0 {
 					t.Fatalf("with every call in place: %v", found)
 				}
 				calls := fakecuda.Calls(call)
@@ -65,7 +66,7 @@ func TestEveryCallAboutEventsIsNeeded(t *testing.T) {
 						t.Fatal(err)
 					}
 					err := everyPass(tr, ds) // it may go wrong, since it computes from what is not there
-					if len(unordered()) == 0 {
+					if len(cudatest.Unordered()) == 0 {
 						t.Errorf("without %s %d of %d nothing was reported; the passes answered %v", call, n+1, calls, err)
 					}
 				}
@@ -95,7 +96,7 @@ func TestTheHostsWaitsAreNeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = everyPass(tr, ds)
-		if len(unordered()) > 0 {
+		if len(cudatest.Unordered()) > 0 {
 			found++
 		}
 		if err := fakecuda.Fail("cuEventSynchronize", 0, 0); err != nil { // fewer may have been made
@@ -111,7 +112,7 @@ func TestTheHostsWaitsAreNeeded(t *testing.T) {
 // trainerOfPasses is a trainer for everyPass.
 func trainerOfPasses(t *testing.T, o cuda.Options) (*trainer.Trainer, [2]dataloader.Dataset) {
 	ds := [2]dataloader.Dataset{samples(t, 29, 4, 3), samples(t, 21, 4, 3)}
-	return made(t, small, trainer.Options{Device: openCUDA(t, o), Batch: 8, Fields: ds[0].Fields(), Resident: ds[1:], Optimizer: optim.Adam{}}), ds
+	return made(t, small, trainer.Options{Device: cudatest.OpenChecked(t, o), Batch: 8, Fields: ds[0].Fields(), Resident: ds[1:], Optimizer: optim.Adam{}}), ds
 }
 
 // everyPass trains, evaluates and predicts, on streamed and on resident data, with a short batch.
@@ -171,7 +172,7 @@ func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 		"graphs": {}, "launches": {graphs: cuda.Never}, "resident": {resident: true}, "indices": {indices: true}, "scaled": {scaled: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dev := openCUDA(t, cuda.Options{Graphs: c.graphs})
+			dev := cudatest.OpenChecked(t, cuda.Options{Graphs: c.graphs})
 			model, short, long := small, samples(t, 8*20, 4, 3), samples(t, 8*40, 4, 3)
 			if c.indices {
 				model, short, long = words, text(t, 8*20), text(t, 8*40)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"math"
 	"strings"
 
 	"gorgonia.org/gorgonia"
@@ -58,8 +57,10 @@ func language(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	x, y := net.Indices("x", batch, window), net.Indices("y", batch, window)
 	places := net.Param("places", layers.Normal{Std: 0.1}, window, width)
 	h := net.Add(net.Embedding(x, "characters", len(alphabet), width), places, "")
+	h = net.Residual(h, "attention", func(x *gorgonia.Node) *gorgonia.Node {
+		return net.Attention(net.LayerNorm(x, "norm1"), "seen", layers.Attention{Heads: 1, Causal: true})
+	}, nil)
 	h = net.Reshape(h, "rows", batch*window, width)
-	h = net.Residual(h, "attention", func(x *gorgonia.Node) *gorgonia.Node { return attention(net, x, batch) }, nil)
 	h = net.Residual(h, "perceptron", func(x *gorgonia.Node) *gorgonia.Node {
 		x = net.Dense(net.LayerNorm(x, "norm2"), "widen", 4*width, layers.GELU)
 		return net.Dense(x, "narrow", width, nil)
@@ -72,24 +73,6 @@ func language(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 		Output:  net.Reshape(logits, "output", batch, window*len(alphabet)),
 		Metrics: []layers.Metric{metrics.Perplexity(net, losses, nil)},
 	}, net.Err()
-}
-
-// attention lets each place look at itself and the places before it.
-func attention(net *layers.Net, x *gorgonia.Node, batch int) *gorgonia.Node {
-	x = net.LayerNorm(x, "norm1")
-	part := func(name string) *gorgonia.Node {
-		return net.Reshape(net.Dense(x, name, width, nil), name+"/windows", batch, window, width)
-	}
-	later := make([]float64, window*window) // -Inf would be no number where a whole row has it
-	for i := range later {
-		if i%window > i/window {
-			later[i] = -1e9
-		}
-	}
-	scores := net.MatMul(part("query"), part("key"), "", layers.Transposed{B: true})
-	scores = net.Add(net.Affine(scores, "", 1/math.Sqrt(width), 0), net.Constant(later, "later", window, window), "")
-	seen := net.MatMul(net.Softmax(scores, "weights"), part("value"), "", layers.Transposed{})
-	return net.Dense(net.Reshape(seen, "seen", batch*window, width), "mixed", width, nil)
 }
 
 func Example_language() {

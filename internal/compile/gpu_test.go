@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/cudatest"
 	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -19,16 +20,7 @@ import (
 
 func init() {
 	devices = append(devices, device{"cuda", func(t testing.TB) kernels.Device {
-		dev, err := cuda.Open(cuda.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := errors.Join(dev.Err(), dev.Close()); err != nil {
-				t.Error(err)
-			}
-		})
-		return mirror{dev}
+		return mirror{cudatest.OpenChecked(t, cuda.Options{})}
 	}})
 }
 

@@ -20,12 +20,9 @@ import (
 // independent of the unit of weights. Both sums and unit have homes in region Gradients. Where W is
 // 0 the update must be skipped: 1 / W is infinite, which the guard finds.
 
-// weightOwner is the owner of instructions and homes of weights.
-const weightOwner = ir.WeightOwner
-
 // weigh appends the sums of a step: Σ w·loss and Σ w. name is that of the node of weights.
 func (c *compiler) weigh(name string, losses, weights kernels.Value) (loss, weight kernels.Value) {
-	c.Label, c.Owner, c.Mark = "weighted loss", weightOwner, ""
+	c.Label, c.Owner, c.Mark = "weighted loss", ir.WeightOwner, ""
 	sum := c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.Apply(kernels.Mul, nil, losses, c.weightLike(weights, losses)))
 	c.Label = "sum of weights"
 	weight = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, weights)
@@ -77,12 +74,12 @@ func (c *compiler) weightSeed(loss kernels.Value) (kernels.Value, error) {
 func (c *compiler) weightUnit() (kernels.Value, error) {
 	name := ofObjective(ir.WeightUnit, c.cfg.Objective)
 	if c.cfg.Update.Window.adds() {
-		return c.Home(ir.Gradients, weightOwner, name, c.Spec(c.weight))
+		return c.Home(ir.Gradients, ir.WeightOwner, name, c.Spec(c.weight))
 	}
-	c.Label, c.Owner = name, weightOwner
+	c.Label, c.Owner = name, ir.WeightOwner
 	zero := c.Apply(kernels.Fill, kernels.FillAttrs{Type: c.Spec(c.weight).Type, Shape: c.Spec(c.weight).Shape})
 	unit := c.Apply(kernels.Add, nil, c.weight, c.Apply(kernels.Equal, nil, c.weight, zero))
-	unit, err := c.assignHome(ir.Gradients, weightOwner, name, unit)
+	unit, err := c.assignHome(ir.Gradients, ir.WeightOwner, name, unit)
 	if err == nil {
 		c.Needed = append(c.Needed, unit)
 	}
@@ -95,7 +92,7 @@ func (c *compiler) weightUnit() (kernels.Value, error) {
 func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 	u := &c.cfg.Update
 	if u.Window != Alone {
-		c.Label, c.Owner = "weights of the window", weightOwner
+		c.Label, c.Owner = "weights of the window", ir.WeightOwner
 		sum, err := c.keepGradient(ofObjective(ir.WeightSum, c.cfg.Objective), c.Apply(kernels.Mul, nil, c.weight, c.perWeight), u.Window.adds())
 		if err != nil {
 			return kernels.None, err
@@ -106,14 +103,14 @@ func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 		}
 		c.weight = sum
 	}
-	c.Label, c.Owner = "check weights", weightOwner
+	c.Label, c.Owner = "check weights", ir.WeightOwner
 	inverse := c.Apply(kernels.Inverse, nil, c.weight)
 	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.WeightCode}, inverse, guard), nil
 }
 
 // weightFactor appends the inverse of the weights of the window, as updates read it.
 func (c *compiler) weightFactor() kernels.Value {
-	c.Label, c.Owner = "1 / weights", weightOwner
+	c.Label, c.Owner = "1 / weights", ir.WeightOwner
 	wide := c.Apply(kernels.Decode, kernels.DecodeAttrs{To: arena.Float64, Scale: 1}, c.weight)
 	return c.Apply(kernels.Inverse, nil, c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, wide))
 }

@@ -33,15 +33,8 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 			if w := want(x); !graphtest.Near([]float64{got}, []float64{w}, 1e-12) {
 				t.Errorf("seed %d: got %v, want %v\n%s", seed.Value(), got, w, listing(m.Program))
 			}
-			for i := range x {
-				const step = 1e-5 // errs by the third derivative times 1e-10
-				was := x[i]
-				x[i] = was + step
-				up := want(x)
-				x[i] = was - step
-				down := want(x)
-				x[i] = was
-				if w := (up - down) / (2 * step); !graphtest.Near(dx[i:i+1], []float64{w}, 1e-6) {
+			for i, w := range graphtest.Slopes(want, x) {
+				if !graphtest.Near(dx[i:i+1], []float64{w}, 1e-6) {
 					t.Fatalf("seed %d: gradient %d: got %v, want %v\n%s", seed.Value(), i, dx[i], w, listing(m.Program))
 				}
 			}

@@ -141,6 +141,22 @@ var Wrongs = []Wrong{
 	}},
 }
 
+// Slopes returns the gradient of f at x by central differences, which err by the third derivative
+// times 1e-10.
+func Slopes(f func(x []float64) float64, x []float64) []float64 {
+	const step = 1e-5
+	slopes := make([]float64, len(x))
+	for i, was := range x {
+		x[i] = was + step
+		up := f(x)
+		x[i] = was - step
+		down := f(x)
+		x[i] = was
+		slopes[i] = (up - down) / (2 * step)
+	}
+	return slopes
+}
+
 // alongThird returns a loss of the reduction f of an input [4, 2, 3, 2] along its axis of 3, and
 // the same loss by g of three elements.
 func alongThird(d *Draft, f func(a *gorgonia.Node, along ...int) (*gorgonia.Node, error),

@@ -17,10 +17,9 @@ const winoFewTiles = 63
 
 // A winoTurned holds what turned products need besides.
 type winoTurned struct {
-	v         []byte // transformed tiles: [panels, places, channels]
-	outPanels int
-	tiles     int
-	pixels    []int64 // by tile: see conv.WinogradTurned
+	v      []byte // transformed tiles: [panels, places, channels]
+	tiles  int
+	pixels []int64 // by tile: see conv.WinogradTurned
 }
 
 // fewTiles returns the most tiles of which products are turned around. Their pixels, and one that
@@ -32,16 +31,17 @@ func fewTiles(s *gemm.Kernels) int {
 // turnedBytes returns the bytes of transformed weights and tiles, and the bytes of products of a
 // worker.
 func turnedBytes(s *gemm.Kernels, rows, channels int) (weights, v, m int) {
-	panel, n := s.Cols*s.Size(), fewTiles(s)
-	weights = ceilDiv(rows, s.Cols) * conv.WinogradPlaces * (channels*panel + winoPad)
-	v = ceilDiv(n, s.Cols) * conv.WinogradPlaces * (channels*panel + winoPad)
-	return weights, v, conv.WinogradPlaces * (n*panel + winoPad)
+	n, panel := fewTiles(s), conv.WinogradPlaces*winoPlane(s, channels)
+	return ceilDiv(rows, s.Cols) * panel, ceilDiv(n, s.Cols) * panel, conv.WinogradPlaces * winoPlane(s, n)
 }
+
+// mayTurn reports whether products may be turned around.
+func (v *convolution) mayTurn() bool { return v.groups == 1 && !v.rounded }
 
 // turnedWork returns the workspace in bytes of turned products with up to that many rows and
 // channels.
 func (v *convolution) turnedWork(workers int64, rows, channels int) int64 {
-	if v.rounded || v.groups != 1 {
+	if !v.mayTurn() {
 		return 0
 	}
 	weights, tiles, m := turnedBytes(v.kernels, rows, channels)
@@ -64,9 +64,9 @@ func (x *winograd) bindTurned(work []byte) {
 	size, tiles := s.Size(), x.images*x.tiles.pixels()
 	weights, v, m := turnedBytes(s, x.rows, x.channels)
 	_, pixels, _, _ := winoBytes(s, 1, x.rows, x.channels)
-	t := &winoTurned{outPanels: x.rows / s.Cols, tiles: tiles}
+	t := &winoTurned{tiles: tiles}
 	x.turned, x.panels = t, ceilDiv(tiles, s.Cols)
-	x.planeU = x.channels*s.Cols*size + winoPad
+	x.planeU = winoPlane(s, x.channels)
 	x.u, work = work[:weights:weights], work[weights:]
 	t.v, work = work[:v:v], work[v:]
 	for i := range x.workers {
@@ -102,7 +102,7 @@ func (x *winograd) tilesOf(panel int) (first, n int) {
 
 // panelV returns the transformed tiles of a panel.
 func (x *winograd) panelV(panel int) []byte {
-	return x.turned.v[panel*conv.WinogradPlaces*(x.channels*x.kernels.Cols*x.kernels.Size()+winoPad):]
+	return x.turned.v[panel*conv.WinogradPlaces*winoPlane(x.kernels, x.channels):]
 }
 
 // winoTurnedTiles is the first half of turned products: a task transforms a panel of tiles.
@@ -124,7 +124,7 @@ func (x winoTurnedOutputs) do(i, worker int) {
 	panel := s.Cols * size
 	u := x.u[i*conv.WinogradPlaces*x.planeU:]
 	x.turnedWeights(w, u, i*s.Cols)
-	planeM := x.turned.tiles*panel + winoPad
+	planeM := winoPlane(s, x.turned.tiles)
 	t := &w.tile
 	t.StepB, t.K, t.N, t.Flags = panel, x.channels, s.Cols, 0
 	t.RowA, t.StepA, t.RowC = size, panel, panel

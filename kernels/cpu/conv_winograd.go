@@ -103,10 +103,13 @@ func (v *convolution) winograd() bool {
 // that a worker packs.
 func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v, m int) {
 	weights = groups * conv.WinogradPlaces * (rows*s.RowPitch(channels) + winoPad)
-	together := winoPanels(s, rows, channels)
-	panel := conv.WinogradPlaces * s.Cols * s.Size()
-	return weights, winoChannels * panel, together * (channels*panel + 16*winoPad), together * (min(rows, winoRows)*panel + 16*winoPad)
+	pixels = winoChannels * conv.WinogradPlaces * s.Cols * s.Size()
+	places := winoPanels(s, rows, channels) * conv.WinogradPlaces
+	return weights, pixels, places * winoPlane(s, channels), places * winoPlane(s, min(rows, winoRows))
 }
+
+// winoPlane returns the bytes from place to place of a panel of n rows.
+func winoPlane(s *gemm.Kernels, n int) int { return n*s.Cols*s.Size() + winoPad }
 
 // winoWork returns the workspace in bytes of convolutions with up to that many rows and channels.
 func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
@@ -151,7 +154,7 @@ func (v *convolution) winoForward(b *binding) *winograd {
 		kernels: v.kernels, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
 		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, roundPacked: v.packedRounding(0).Across,
 		convertW: v.packingsFloat32[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
-		mayTurn: v.groups == 1 && !v.rounded,
+		mayTurn: v.mayTurn(),
 	}
 	for i := range winoTaps {
 		x.taps = append(x.taps, int64(i))
@@ -226,7 +229,7 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 func (x *winograd) run(p *pool) {
 	if x.turned != nil {
 		runOn(p, winoTurnedTiles{x}, len(x.workers), x.panels)
-		runOn(p, winoTurnedOutputs{x}, len(x.workers), x.turned.outPanels)
+		runOn(p, winoTurnedOutputs{x}, len(x.workers), x.rows/x.kernels.Cols)
 		return
 	}
 	runOn(p, winoWeights{x}, len(x.workers), ceilDiv(x.groups*x.rows, winoWeightRows))
@@ -235,10 +238,10 @@ func (x *winograd) run(p *pool) {
 
 // do computes task i: some panels of tiles of one group.
 func (x *winograd) do(i, worker int) {
-	w, size := &x.workers[worker], x.kernels.Size()
+	w := &x.workers[worker]
 	group, first := i/x.blocks, i%x.blocks*x.sharedPanels
 	last := min(first+x.sharedPanels, x.panels)
-	panel := conv.WinogradPlaces * x.kernels.Cols * size
+	planeV := winoPlane(x.kernels, x.channels)
 	// The products prefetch the pixels of the next panels.
 	w.prefetch = prefetcher{}
 	if next := last * x.kernels.Cols; x.kernels.Prefetch != nil && last < x.panels {
@@ -247,24 +250,25 @@ func (x *winograd) do(i, worker int) {
 	for p := first; p < last; p++ {
 		px := p * x.kernels.Cols
 		n := min(x.kernels.Cols, x.images*x.tiles.pixels()-px)
-		x.transform(w, w.v[(p-first)*(x.channels*panel+16*winoPad):], group, px, n)
+		x.transform(w, w.v[(p-first)*conv.WinogradPlaces*planeV:], group, px, n)
 	}
 	// Blocks of rows: multiply at all 16 places, then transform to pixels while the products are in
 	// the cache.
 	for r := 0; r < x.rows; r += winoRows {
 		rows := min(winoRows, x.rows-r)
+		planeM := winoPlane(x.kernels, rows)
 		for place := range conv.WinogradPlaces {
 			u := x.u[(group*conv.WinogradPlaces+place)*x.planeU+r*x.rowU:]
 			for p := range last - first {
-				v := w.v[(p*conv.WinogradPlaces+place)*(x.channels*x.kernels.Cols*size+winoPad):]
-				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*(rows*x.kernels.Cols*size+winoPad):], rows)
+				at := p*conv.WinogradPlaces + place
+				x.multiply(&w.tile, u, w.v[at*planeV:], w.m[at*planeM:], rows)
 			}
 			if w.prefetch.src != nil {
 				w.prefetch.advance(x.kernels, r/winoRows*conv.WinogradPlaces+place+1, ceilDiv(x.rows, winoRows)*conv.WinogradPlaces)
 			}
 		}
 		for p := first; p < last; p++ {
-			x.write(w, w.m[(p-first)*(rows*panel+16*winoPad):], group*x.rows+r, rows, p)
+			x.write(w, w.m[(p-first)*conv.WinogradPlaces*planeM:], group*x.rows+r, rows, p)
 		}
 	}
 }
@@ -288,7 +292,7 @@ func (x *winograd) transform(w *winoWorker, v []byte, group, px, n int) {
 				x.roundPacked(t.Dst, t.Dst, channels*conv.WinogradPlaces, t.Pitch, lanes, t.Pitch)
 			}
 		}
-		*in = conv.WinogradInput{Src: w.pixels, Dst: v[c*cols*size:], Plane: x.channels*cols*size + winoPad, Channels: channels, Row: cols * size}
+		*in = conv.WinogradInput{Src: w.pixels, Dst: v[c*cols*size:], Plane: winoPlane(x.kernels, x.channels), Channels: channels, Row: cols * size}
 		x.packer.WinogradInput(in)
 	}
 }
@@ -306,7 +310,7 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 	o, size := &w.output, x.kernels.Size()
 	plane := x.out[0] * x.out[1] * size
 	o.Dst, o.Rows, o.RowM, o.RowDst, o.Width = x.dst[row*plane:], rows, x.kernels.Cols*size, plane, x.out[1]*size
-	o.PlaneM, o.Flags = rows*o.RowM+winoPad, x.flags
+	o.PlaneM, o.Flags = winoPlane(x.kernels, rows), x.flags
 	if x.bias != nil {
 		o.Bias = x.bias[row*size:]
 	}

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -39,16 +38,8 @@ func bindReduceOf[T integers](b *binding) (func(), error) {
 // reduceIntegers prepares it for results of type U.
 func reduceIntegers[T, U integers](b *binding) func() {
 	x, y, a := in[T](b, 0), out[U](b, 0), b.Attrs.(kernels.IntegerReduceAttrs)
-	var kept, reduced stridedIndex
-	strides, count := rowMajor(b.In[0].Shape), 1
-	for k, d := range b.In[0].Shape {
-		if len(a.Axes) == 0 || slices.Contains(a.Axes, k) {
-			reduced.addDim(d, strides[k])
-			count *= d
-		} else {
-			kept.addDim(d, strides[k])
-		}
-	}
+	kept, reduced := splitDims(a.ReduceAttrs, b.In[0].Shape)
+	count := reduced.elems()
 	if len(y) == 0 {
 		return nil
 	}

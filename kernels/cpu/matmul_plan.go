@@ -163,9 +163,7 @@ func (p *matmulPlan) cut(threads int) {
 	}
 	unit := s.Cols
 	if p.m == 1 && p.rounded == p.singleRow && !p.transB {
-		if p.line = p.widestRowTile(threads); p.line.Cols*min(threads, p.tasks(threads)) <= p.n {
-			unit = max(unit, p.line.Cols)
-		}
+		p.line, unit = p.widestRowTile(threads)
 	}
 	p.split(threads, ceilDiv(p.m, rows), unit)
 	if p.transposed {
@@ -188,18 +186,18 @@ func (p *matmulPlan) cut(threads int) {
 	}
 }
 
-// widestRowTile returns the widest row tile of which each thread gets one; if there is none the
-// narrowest one that fits; the zero value if none does.
-func (p *matmulPlan) widestRowTile(threads int) (t gemm.RowTile) {
+// widestRowTile returns the widest row tile of which each thread gets one, and its columns; if there
+// is none the narrowest one that fits, or the zero value if none does, and the columns of a panel.
+func (p *matmulPlan) widestRowTile(threads int) (t gemm.RowTile, unit int) {
 	for _, t = range p.kernels.RowTiles {
 		if t.Cols*min(threads, p.tasks(threads)) <= p.n {
-			return t
+			return t, t.Cols
 		}
 	}
 	if t.Cols > p.n {
-		return gemm.RowTile{}
+		t = gemm.RowTile{}
 	}
-	return t
+	return t, p.kernels.Cols
 }
 
 // fastUnpacked reports whether tiles read B in place as fast as packed: because few tiles read it,

@@ -52,19 +52,9 @@ type reduction struct {
 
 // newReduction merges the dimensions of s and decides what is cut.
 func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
-	// Each dimension is appended to its side, where neighbours merge: [2, 3, 4] over axes (1, 2)
-	// has kept (2) and reduced (12).
-	strides := rowMajor(s)
-	r := reduction{outputs: 1, count: 1, inner: 1, nearRows: 1, pieces: 1, rows: true}
-	for k, d := range s {
-		if len(a.Axes) == 0 || slices.Contains(a.Axes, k) {
-			r.reducedDims.addDim(d, strides[k])
-			r.count *= d
-		} else {
-			r.keptDims.addDim(d, strides[k])
-			r.outputs *= d
-		}
-	}
+	r := reduction{inner: 1, nearRows: 1, pieces: 1, rows: true}
+	r.keptDims, r.reducedDims = splitDims(a, s)
+	r.outputs, r.count = r.keptDims.elems(), r.reducedDims.elems()
 	// inner is the last dimension, which is contiguous; near is the one before it.
 	inner, near := &r.reducedDims, &r.keptDims
 	if w := &r.keptDims; w.rank > 0 && w.stride[w.rank-1] == 1 {
@@ -87,6 +77,20 @@ func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 	return r
 }
 
+// splitDims returns the dimensions of s that are kept, and those that are reduced. Neighbours merge:
+// [2, 3, 4] over axes (1, 2) has kept (2) and reduced (12).
+func splitDims(a kernels.ReduceAttrs, s kernels.Shape) (kept, reduced stridedIndex) {
+	strides := rowMajor(s)
+	for k, d := range s {
+		if len(a.Axes) == 0 || slices.Contains(a.Axes, k) {
+			reduced.addDim(d, strides[k])
+		} else {
+			kept.addDim(d, strides[k])
+		}
+	}
+	return kept, reduced
+}
+
 // popDim removes the last dimension and returns it, 1 where there is none.
 func (w *stridedIndex) popDim() int {
 	if w.rank == 0 {
@@ -99,19 +103,12 @@ func (w *stridedIndex) popDim() int {
 // reduceWork returns the bytes that the results of pieces need in the worst reduction up to this
 // size. With other dimensions of 1, neighbours merge and are cut differently.
 func reduceWork(_ *Device, attrs any, in, _ []kernels.Spec) int64 {
-	s, axes := in[0].Shape, attrs.(kernels.ReduceAttrs).Axes
-	outputs, count := 1, 1
-	for k, d := range s {
-		if len(axes) == 0 || slices.Contains(axes, k) {
-			count *= d
-		} else {
-			outputs *= d
-		}
-	}
+	kept, reduced := splitDims(attrs.(kernels.ReduceAttrs), in[0].Shape)
+	count := reduced.elems()
 	if count <= pieceRows {
 		return 0
 	}
-	return int64(outputs) * int64(ceilDiv(count, pieceRows)) * 8
+	return int64(kept.elems()) * int64(ceilDiv(count, pieceRows)) * 8
 }
 
 // A pull returns elements lo..lo+n-1 of a tensor, row-major. It may compute them in memory of the

@@ -35,12 +35,17 @@ func axesOf(n *gorgonia.Node) ([]int, error) {
 	return axes, nil
 }
 
-// lowerMax lowers a maximum.
-func lowerMax(r *reader, n *gorgonia.Node) (*rule, error) {
+// lowerReduce lowers a reduction, which is f of integers.
+func lowerReduce(r *reader, n *gorgonia.Node, f kernels.IntegerFunc) (*rule, error) {
 	if t, err := typeOf(n); err != nil || !t.Float() {
-		return lowerIntegerReduce(r, n, kernels.IntegerMax)
+		return lowerIntegerReduce(r, n, f)
 	}
 	return lowerDirect(r, n)
+}
+
+// lowerMax lowers a maximum.
+func lowerMax(r *reader, n *gorgonia.Node) (*rule, error) {
+	return lowerReduce(r, n, kernels.IntegerMax)
 }
 
 // lowerSum lowers a sum, and the cross entropy that is written as one.
@@ -48,10 +53,7 @@ func lowerSum(r *reader, n *gorgonia.Node) (*rule, error) {
 	if e, ok := r.matchCrossEntropy(n); ok {
 		return e.rule(r, -1), nil
 	}
-	if t, err := typeOf(n); err != nil || !t.Float() {
-		return lowerIntegerReduce(r, n, kernels.IntegerAdd)
-	}
-	return lowerDirect(r, n)
+	return lowerReduce(r, n, kernels.IntegerAdd)
 }
 
 // lowerConcat lowers a concatenation; that of one operand is the operand.

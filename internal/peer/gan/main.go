@@ -18,7 +18,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"slices"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/internal/peer/python"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -170,12 +170,10 @@ func ours(ctx context.Context, f flags) (r result, err error) {
 // theirs returns a function that measures PyTorch.
 func theirs(more ...string) func(context.Context, flags) (result, error) {
 	return func(ctx context.Context, f flags) (r result, err error) {
-		cmd := exec.CommandContext(ctx, f.peer, slices.Concat([]string{"-c", script, "-threads", strconv.Itoa(f.threads),
-			"-steps", strconv.Itoa(f.steps)}, more)...)
-		cmd.Stderr = os.Stderr
-		b, err := cmd.Output()
+		args := append([]string{"-threads", strconv.Itoa(f.threads), "-steps", strconv.Itoa(f.steps)}, more...)
+		b, err := python.Run(ctx, f.peer, script, nil, args...)
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", f.peer, err)
+			return r, err
 		}
 		return r, json.Unmarshal(b, &r)
 	}

@@ -19,13 +19,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/onnxmodels"
+	"github.com/evenkeel/evenkeel/internal/peer/python"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/onnx"
@@ -33,7 +33,7 @@ import (
 )
 
 //go:embed check.py
-var script []byte
+var script string
 
 // tolerance is the largest error.
 const tolerance = 1e-5
@@ -84,6 +84,7 @@ func check(ctx context.Context, peer string, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
 	var runs []run
 	failed := 0
 	for i, m := range onnxmodels.All() {
@@ -99,15 +100,9 @@ func check(ctx context.Context, peer string, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(dir, "check.py")
-	if err := os.WriteFile(file, script, 0o600); err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, peer, file)
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(list), os.Stderr
-	out, err := cmd.Output()
+	out, err := python.Run(ctx, peer, script, list)
 	if err != nil {
-		return fmt.Errorf("%s: %w", peer, err)
+		return err
 	}
 	return table(json.NewDecoder(bytes.NewReader(out)), w, failed)
 }

@@ -18,9 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -31,13 +29,14 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/internal/peer/python"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
 //go:embed rows.py
-var script []byte
+var script string
 
 // The libraries.
 const here, there = "Evenkeel", "onnxruntime"
@@ -93,15 +92,6 @@ func cnn(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 
 // compare prints the table.
 func compare(ctx context.Context, f flags, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "predict")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "rows.py")
-	if err := os.WriteFile(file, script, 0o600); err != nil {
-		return err
-	}
 	fmt.Fprintf(out, "%-4s %7s  %-28s %10s %9s %9s\n", "net", "callers", "library", "requests/s", "p50 µs", "p99 µs")
 	for _, net := range []string{"mlp", "cnn"} {
 		if f.net != "" && f.net != net {
@@ -120,7 +110,7 @@ func compare(ctx context.Context, f flags, out io.Writer) error {
 					if f.peer == "" {
 						continue
 					}
-					if s, err = theirs(ctx, f, file, net, callers, threads); err != nil {
+					if s, err = theirs(ctx, f, net, callers, threads); err != nil {
 						return err
 					}
 					name = fmt.Sprintf("%s, threads %d", there, threads)
@@ -239,13 +229,11 @@ func ours(ctx context.Context, net string, callers, threads int, seconds float64
 }
 
 // theirs measures onnxruntime.
-func theirs(ctx context.Context, f flags, file, net string, callers, threads int) (s speed, err error) {
-	cmd := exec.CommandContext(ctx, f.peer, file, "-net", net, "-callers", strconv.Itoa(callers),
+func theirs(ctx context.Context, f flags, net string, callers, threads int) (s speed, err error) {
+	b, err := python.Run(ctx, f.peer, script, nil, "-net", net, "-callers", strconv.Itoa(callers),
 		"-threads", strconv.Itoa(threads), "-seconds", fmt.Sprint(f.seconds))
-	cmd.Stderr = os.Stderr
-	b, err := cmd.Output()
 	if err != nil {
-		return s, fmt.Errorf("%s: %w", f.peer, err)
+		return s, err
 	}
 	return s, json.Unmarshal(b, &s)
 }

@@ -14,23 +14,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed" // of the script
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 
+	"github.com/evenkeel/evenkeel/internal/peer/python"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/weights"
 )
 
 //go:embed nets.py
-var script []byte
+var script string
 
 // steps is the number of steps that this library trains before it saves.
 const steps = 20
@@ -60,7 +60,7 @@ func table(ctx context.Context, peer string, out io.Writer) error {
 			return err
 		}
 	}
-	if _, err := python(ctx, peer, "make", theirs); err != nil {
+	if _, err := python.Run(ctx, peer, script, nil, "make", theirs); err != nil {
 		return err
 	}
 	loaded := make(map[string]float64)
@@ -69,7 +69,7 @@ func table(ctx context.Context, peer string, out io.Writer) error {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	versions, err := python(ctx, peer, "check", ours)
+	versions, err := python.Run(ctx, peer, script, nil, "check", ours)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func table(ctx context.Context, peer string, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "%-8s %19.1e %19.1e\n", m.name, loaded[m.name], saved)
 	}
-	fmt.Fprintf(out, "%s\n", strings.TrimSpace(versions))
+	fmt.Fprintf(out, "%s\n", bytes.TrimSpace(versions))
 	return nil
 }
 
@@ -149,16 +149,4 @@ func saved(dir, name string) string {
 		path += ".safetensors"
 	}
 	return path
-}
-
-// python runs the script and returns what it prints.
-func python(ctx context.Context, peer, what, dir string) (string, error) {
-	cmd := exec.CommandContext(ctx, peer, "-", what, dir)
-	cmd.Stdin = strings.NewReader(string(script))
-	var out, messages strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &messages
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", peer, err, &messages)
-	}
-	return out.String(), nil
 }
