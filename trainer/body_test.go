@@ -195,7 +195,8 @@ func TestOtherGoroutinesUseTheTrainerWhileTheBodyRuns(t *testing.T) {
 		tr, want := made(t, small, opt), made(t, small, opt)
 		fit(t, want, ds)
 		var wg sync.WaitGroup
-		done, worked := make(chan struct{}), [3]int{}
+		var worked sync.WaitGroup // calls that have not worked yet
+		done := make(chan struct{})
 		calls := [3]func() error{
 			func() error { _, err := tr.Evaluate(context.Background(), val); return err },
 			func() error { return firstError(tr, val) },
@@ -208,16 +209,24 @@ func TestOtherGoroutinesUseTheTrainerWhileTheBodyRuns(t *testing.T) {
 			},
 		}
 		stepwise(t, tr, ds, func(s trainer.Step) {
+			if s.Step > 1 {
+				return
+			}
+			worked.Add(len(calls))
 			for i, call := range calls {
-				if s.Step > 1 {
-					break
-				}
 				wg.Go(func() {
+					did, begin := sync.OnceFunc(worked.Done), time.Now()
+					defer did()
 					for {
-						if err := call(); err == nil {
-							worked[i]++
-						} else if !errors.Is(err, trainer.ErrBusy) {
+						switch err := call(); {
+						case err == nil:
+							did()
+						case !errors.Is(err, trainer.ErrBusy):
 							t.Error(err)
+							return
+						case time.Since(begin) > time.Minute:
+							t.Errorf("call %d: %v for a minute", i, err)
+							return
 						}
 						select {
 						case <-done:
@@ -228,15 +237,12 @@ func TestOtherGoroutinesUseTheTrainerWhileTheBodyRuns(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(5 * time.Millisecond)
+			worked.Wait() // the body runs meanwhile
 		})
 		close(done)
 		wg.Wait()
 		if d := differing(learned(t, tr), learned(t, want)); len(d) > 0 {
 			t.Errorf("%q differ", d)
-		}
-		if slices.Contains(worked[:], 0) {
-			t.Errorf("calls that worked: %v", worked)
 		}
 	})
 }
