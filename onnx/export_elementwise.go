@@ -94,7 +94,7 @@ func exportAffine(e *exporter, in *exportInstr) (string, error) {
 }
 
 func exportLeakyReLU(e *exporter, in *exportInstr) (string, error) {
-	return e.node("LeakyRelu", e.operands(in.a.In), floatAttr("alpha", in.a.Attrs.(kernels.LeakyReLUAttrs).Slope)), in.same()
+	return e.activated(e.value(in.a.In[0]), kernels.LeakyReLU, in.a.Attrs), in.same()
 }
 
 // exportWhere uses the bool of a comparison where there is one.

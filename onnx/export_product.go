@@ -45,14 +45,15 @@ func exportTransposes(in *ir.Instr) (attrs []proto.Attribute) {
 	return attrs
 }
 
+// exportMatMul translates act(a·b + bias), or sum + a·b.
 func exportMatMul(e *exporter, in *exportInstr) (string, error) {
-	if !exportable(in.a) {
-		return "", errors.New("products of this form are not exported")
+	a := in.a.Attrs.(kernels.MatMulAttrs)
+	if a.Rows != [2]int{} || a.ComputeType != 0 {
+		return "", errors.New("products of some rows, and of rounded factors, are not exported: clear Rows and ComputeType")
 	}
-	a, x := in.a.Attrs.(kernels.MatMulAttrs), e.operands(in.a.In)
-	rank := len(e.spec(in, 0).Shape)
-	if rank == 2 && (a.TransA || a.TransB) {
-		return e.node("Gemm", x, exportTransposes(in.a)...), in.same()
+	x, rank := e.operands(in.a.In), len(e.spec(in, 0).Shape)
+	if rank == 2 && (a.TransA || a.TransB || a.Bias || a.Add) {
+		return e.activated(e.node("Gemm", x, exportTransposes(in.a)...), a.Act, a.ActAttrs), in.same()
 	}
 	for i, transposed := range [2]bool{a.TransA, a.TransB} {
 		if transposed {
@@ -64,7 +65,26 @@ func exportMatMul(e *exporter, in *exportInstr) (string, error) {
 			x[i] = e.node("Transpose", x[i:i+1], intsAttr("perm", perm...))
 		}
 	}
-	return e.node("MatMul", x), in.same()
+	y := e.node("MatMul", x[:2])
+	if a.Bias || a.Add {
+		y = e.node("Add", []string{y, x[2]})
+	}
+	return e.activated(y, a.Act, a.ActAttrs), in.same()
+}
+
+// activated returns act(x), or x without an act.
+func (e *exporter) activated(x string, act *kernels.Op, attrs any) string {
+	switch act {
+	case kernels.ReLU:
+		return e.node("Relu", []string{x})
+	case kernels.LeakyReLU:
+		return e.node("LeakyRelu", []string{x}, floatAttr("alpha", attrs.(kernels.LeakyReLUAttrs).Slope))
+	case kernels.Sigmoid:
+		return e.node("Sigmoid", []string{x})
+	case kernels.Tanh:
+		return e.node("Tanh", []string{x})
+	}
+	return x
 }
 
 // exportWindow returns the attributes that convolutions share.
@@ -77,10 +97,11 @@ func exportWindow(kernel kernels.Shape, stride, pad, dilation [2]int, groups int
 
 func exportConv(e *exporter, in *exportInstr) (string, error) {
 	a := in.a.Attrs.(kernels.ConvAttrs)
-	if a.Norm || a.Act != nil || a.ComputeType != 0 {
-		return "", errors.New("convolutions of this form are not exported")
+	if a.Norm || a.ComputeType != 0 {
+		return "", errors.New("convolutions with a normalization inside, and of rounded factors, are not exported: clear Norm and ComputeType")
 	}
-	return e.node("Conv", e.operands(in.a.In), exportWindow(e.spec(in, 1).Shape[2:], a.Stride, a.Pad, a.Dilation, a.Groups)...), in.same()
+	y := e.node("Conv", e.operands(in.a.In), exportWindow(e.spec(in, 1).Shape[2:], a.Stride, a.Pad, a.Dilation, a.Groups)...)
+	return e.activated(y, a.Act, a.ActAttrs), in.same()
 }
 
 // exportConvTranspose translates the gradient of a convolution by its input, w and dy: a transposed
@@ -88,7 +109,7 @@ func exportConv(e *exporter, in *exportInstr) (string, error) {
 func exportConvTranspose(e *exporter, in *exportInstr) (string, error) {
 	a := in.a.Attrs.(kernels.ConvGradAttrs)
 	if a.ComputeType != 0 {
-		return "", errors.New("convolutions of this form are not exported")
+		return "", errors.New("convolutions of rounded factors are not exported: clear ComputeType")
 	}
 	w, dy := e.spec(in, 0).Shape, e.spec(in, 1).Shape
 	rest, err := exportRest(a.Size, dy[2:], w[2:], a.Stride, a.Pad, a.Dilation)

@@ -119,7 +119,7 @@ func (e *exporter) constant(v kernels.Value, i int) string {
 	}
 	refuse := func() string {
 		e.failed = append(e.failed, ExportRefusal{Operation: "constant", Node: e.label,
-			Reason: "its elements depend on the batch: make it of one row, which broadcasts"})
+			Reason: "its elements depend on the batch: make it of one row, which broadcasts, or set ExportOptions.Batch"})
 		return "?"
 	}
 	dims, err := e.dims(v)

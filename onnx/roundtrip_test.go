@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -12,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/onnx"
+	"github.com/evenkeel/evenkeel/onnx/internal/onnxtest"
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
@@ -47,6 +51,30 @@ func TestExportedModelsAreImportedAgain(t *testing.T) {
 			}
 			m.Fields = nil // the file decodes
 			compare(t, before, predictor(t, file.Build, dev, m), m.Classes)
+		})
+	}
+}
+
+// Every model of PyTorch is exported again as it was imported, and predicts the same.
+func TestImportedModelsAreExported(t *testing.T) {
+	dev := cputest.Open(t, cpu.Options{})
+	for _, file := range fixtures(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			m, err := onnx.Open(file, onnx.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, recorded := filepath.Join(t.TempDir(), "m"), strings.TrimSuffix(file, ".onnx")
+			if err := os.CopyFS(again, os.DirFS(recorded)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := onnx.ExportFile(t.Context(), again+".onnx", m.Build, onnx.ExportOptions{Batch: m.Batch()}); err != nil {
+				t.Fatal(err)
+			}
+			r, err := onnxtest.Compare(t.Context(), again+".onnx", onnx.Options{}, dev)
+			if err != nil || !(r.Error <= 1e-5) || r.Largest < 0.1 {
+				t.Errorf("error %.1e of outputs up to %v: %v", r.Error, r.Largest, err)
+			}
 		})
 	}
 }

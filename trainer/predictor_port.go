@@ -142,7 +142,7 @@ func (p *Predictor) inputError(dst [][]float32, types []arena.DType, lengths []i
 		case in.elems == 0 || n%in.elems != 0 || n == 0:
 			addf("input %q has %d elements, a row has %d", in.name, n, in.elems)
 		case n/in.elems > p.batch:
-			addf("input %q has %d rows, the batch is %d at most", in.name, n/in.elems, p.batch)
+			addf("input %q has %d rows, the batch is %d at most: pass fewer rows a call, or set PredictorOptions.Batch", in.name, n/in.elems, p.batch)
 		case rows == 0:
 			rows = n / in.elems
 		case n/in.elems != rows:

@@ -167,7 +167,7 @@ func (l *lookup) add(parts *[]part, c *recipe, x *rule, texts []string) bool {
 		c.mismatch(t.Name, fmt.Sprintf("%v, but %v", spec, err), t.String())
 		return false
 	}
-	if own := dtypes[spec.Type]; !m.fits(t.Shape, l.rules.strict) || !convertible(own, t.DType) {
+	if own := safetensors.TypeOf(spec.Type); !m.fits(t.Shape, l.rules.strict) || !convertible(own, t.DType) {
 		c.mismatch(t.Name, safetensors.Tensor{DType: own, Shape: m.file}.String(), t.String())
 		return false
 	}

@@ -158,7 +158,7 @@ func (s *saver) add(w trainer.NamedSpec, x *rule, texts []string, owned map[int]
 			}
 		}
 	}
-	own := dtypes[w.Spec.Type]
+	own := safetensors.TypeOf(w.Spec.Type)
 	as := own
 	if s.as != "" && kindOf(own) == float {
 		as = s.as

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/weights/safetensors"
 )
@@ -35,15 +34,9 @@ type tensorReader interface {
 	Tensors() []safetensors.Tensor
 }
 
-// dtypes are the types of elements of weights, as a file calls them.
-var dtypes = map[arena.DType]safetensors.DType{
-	arena.Float32: safetensors.Float32, arena.Float64: safetensors.Float64, arena.BFloat16: safetensors.BFloat16,
-	arena.Float16: safetensors.Float16, arena.Uint8: safetensors.Uint8, arena.Int32: safetensors.Int32, arena.Int64: safetensors.Int64,
-}
-
 // tensorOf returns a weight as a tensor of a file.
 func tensorOf(w trainer.NamedSpec) safetensors.Tensor {
-	return safetensors.Tensor{Name: w.Name, DType: dtypes[w.Spec.Type], Shape: append([]int{}, w.Spec.Shape...)}
+	return safetensors.Tensor{Name: w.Name, DType: safetensors.TypeOf(w.Spec.Type), Shape: append([]int{}, w.Spec.Shape...)}
 }
 
 // weightsOf returns the weights of a source, or an error if it has none: it is closed.

@@ -35,7 +35,7 @@ func (e *errRange) Error() string { return fmt.Sprintf("%s at element %d", e.val
 
 // run computes the elements of an assignment and passes them to sink, piece by piece.
 func (p *pump) run(a *assignment, sink func(piece []byte, offset int64) error) error {
-	to := dtypes[a.target.Spec.Type]
+	to := safetensors.TypeOf(a.target.Spec.Type)
 	if a.transform == nil {
 		return p.convert(a.sources[0], to, sink)
 	}
@@ -96,7 +96,7 @@ func (p *pump) check(all []assignment, source string, allowNonFinite bool) error
 	bad := &ValueError{Source: source, finite: true}
 	for i := range all {
 		a := &all[i]
-		to := dtypes[a.target.Spec.Type]
+		to := safetensors.TypeOf(a.target.Spec.Type)
 		v := BadValue{Name: a.target.Name}
 		err := p.run(a, func(piece []byte, offset int64) error {
 			v.note(piece, to, offset)

@@ -1,6 +1,7 @@
 // Package seed seeds random tests: every run tests the same cases, and EVENKEEL_SEED selects others.
 //
-// [Value] is the seed; [Rand] returns a generator and prints the seed if the test fails.
+// [Value] is the seed; [Rand] returns a generator and prints the seed if the test fails; [Cases]
+// returns how many cases a test computes.
 package seed
 
 import (

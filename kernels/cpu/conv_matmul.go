@@ -17,6 +17,11 @@ const (
 	// Steps of a k block, times those of a matmul: fewer sums are read again, and the second-level
 	// cache delivers panels in time.
 	convStepsFactor = 2
+	// Most bytes of tables of an image.
+	convTableBytes = 64 << 10
+	// Most flops of an image of which each worker computes some planes: the next operation finds them
+	// in the worker's cache. They take some 40 µs.
+	convFewFlops = 4_000_000
 	// Panels of an image from which on a panel has pixels of one image only.
 	convMaxJoined = 16
 )
@@ -61,6 +66,9 @@ type convMatmul struct {
 	taskPanels, blocks  int
 	rowBlock, rowBlocks int
 	workers             []convWorker
+	// By vector of pixels of an image: how it is packed, the same for each image. Nil: the tables are
+	// too large, and each panel fills those of the worker.
+	vectors []conv.Patch
 }
 
 // A kBlock is some steps of k: all taps of some channels, or some taps of one.
@@ -154,6 +162,10 @@ func (x *convMatmul) cut(workers int) {
 	panel := 2 * float64(min(x.rows, x.rowBlock)*x.channels*taps*s.Cols)
 	x.taskPanels = max(1, min(int(convTask/panel), x.panels*x.groups*x.rowBlocks/want))
 	x.blocks = ceilDiv(x.panels, x.taskPanels)
+	if work := panel * float64(x.panels*x.rowBlocks); x.images*x.groups == 1 && workers > 1 && work < convFewFlops && x.rows >= workers*x.kernels.Rows/2 {
+		x.rowBlock, x.taskPanels, x.blocks = ceilDiv(x.rows, workers), x.panels, 1
+		x.rowBlocks = ceilDiv(x.rows, x.rowBlock)
+	}
 }
 
 // convPanels returns how many panels share a k block of A.
@@ -185,6 +197,36 @@ func (x *convMatmul) bind(workers int, work []byte, stage int) {
 		w.panel, work = work[:panel:panel], work[panel:]
 		w.results, work = work[:results:results], work[results:]
 	}
+	x.fillTables()
+}
+
+// fillTables makes the tables of the vectors of an image, if they are small and pixels are packed as
+// they are stored.
+func (x *convMatmul) fillTables() {
+	q, lanes := &x.patches, x.packer.Lanes
+	count := x.perImage * x.kernels.Cols / lanes
+	if q.convert != nil || count == 0 || count*(len(q.taps)*maskBytes+laneBytes) > convTableBytes {
+		return
+	}
+	x.vectors = make([]conv.Patch, count)
+	for i := range x.vectors {
+		t, _ := newPatch(q, lanes, nil)
+		q.setPixels(&t, nil, min(i*lanes, q.pixels()-1), max(0, min(lanes, q.pixels()-i*lanes)))
+		x.vectors[i] = t
+	}
+}
+
+// usePixels gives t the tables of the vector at column of the panel of n pixels from px on, counted
+// over all images, and returns the bytes of the images before it.
+func (x *convMatmul) usePixels(t *conv.Patch, stage *imageStage, px, column, n int) int {
+	q, pixels, lanes := &x.patches, x.patches.pixels(), x.packer.Lanes
+	if x.vectors == nil {
+		q.setPixels(t, stage, px+column, max(0, min(lanes, n-column)))
+		return 0
+	}
+	v := &x.vectors[(px%pixels+column)/lanes]
+	t.Masks, t.Segments, t.Lanes, t.SegCount = v.Masks, v.Segments, v.Lanes, v.SegCount
+	return px / pixels * q.image
 }
 
 // setEpilogue decides which part of the epilogue tile kernels do, and which part follows.
@@ -290,17 +332,17 @@ func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
 func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 	t, q, size := &w.patch, &x.patches, x.kernels.Size()
 	lanes, pitch := x.packer.Lanes, x.kernels.Cols*size
-	masks := t.Masks
 	// A panel with few pixels is computed by tiles of half the width.
 	width := x.kernels.Cols
 	if n <= width/2 && x.kernels.HalfTiles != nil {
 		width /= 2
 	}
 	for v := 0; v < width; v += lanes {
-		q.setPixels(t, w.stage, px+v, max(0, min(lanes, n-v)))
+		image := x.usePixels(t, w.stage, px, v, n)
+		masks := t.Masks
 		for i := range s.parts {
 			p := &s.parts[i]
-			t.Src = x.src[(group*x.channels+p.channel)*q.plane:]
+			t.Src = x.src[image+(group*x.channels+p.channel)*q.plane:]
 			t.Channels, t.TapCount, t.Taps, t.Masks = p.channels, p.tapCount, q.taps[p.tap:], masks[p.tap*conv.MaxLanes:]
 			q.convertPixels(t, w.stage)
 			dst := w.panel[x.kernels.Elems(p.k-s.k)*pitch+v*size:]

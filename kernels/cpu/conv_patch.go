@@ -100,6 +100,12 @@ func (p *patches) prefetchBelow(src []byte, channel, channels, px, n int) prefet
 	return prefetcher{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(maxPrefetchBytes, to+p.size-from)}
 }
 
+// Bytes of the tables of newPatch: of masks for each tap, and besides.
+const (
+	maskBytes = conv.MaxLanes * 2
+	laneBytes = conv.MaxLanes * (8 + 4)
+)
+
 // newPatch returns the arguments for windows p, with tables of their own and, where pixels are
 // converted before they are packed, a stage in buf. Otherwise the stage is nil.
 func newPatch(p *patches, lanes int, buf []byte) (t conv.Patch, stage *imageStage) {

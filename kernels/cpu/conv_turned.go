@@ -17,9 +17,14 @@ const winoFewTiles = 63
 
 // A winoTurned holds what turned products need besides.
 type winoTurned struct {
-	v      []byte // transformed tiles: [panels, places, channels]
+	v      []byte // transformed tiles: [panels, places, channels]. Nil: each worker has its own
 	tiles  int
 	pixels []int64 // by tile: see conv.WinogradTurned
+	// Where rows of tiles lie in the image; see conv.WinogradRows. Nil: tiles are packed. Each worker
+	// transforms all rows, once a launch: that takes less time than to read what another has written.
+	offsets []int64
+	masks   []uint32
+	launch  int // the number of launches so far
 }
 
 // fewTiles returns the most tiles of which products are turned around. Their pixels, and one that
@@ -46,7 +51,8 @@ func (v *convolution) turnedWork(workers int64, rows, channels int) int64 {
 	}
 	weights, tiles, m := turnedBytes(v.kernels, rows, channels)
 	_, pixels, _, _ := winoBytes(v.kernels, 1, rows, channels)
-	return int64(weights) + int64(tiles) + workers*int64(pixels+m)
+	// Whether tiles are shared depends on the shape of images.
+	return int64(weights) + workers*int64(tiles+pixels+m)
 }
 
 // turns reports whether products are turned around: an eighth of the columns would be idle, and
@@ -66,14 +72,21 @@ func (x *winograd) bindTurned(work []byte) {
 	_, pixels, _, _ := winoBytes(s, 1, x.rows, x.channels)
 	t := &winoTurned{tiles: tiles}
 	x.turned, x.panels = t, ceilDiv(tiles, s.Cols)
+	x.findRows()
 	x.planeU = winoPlane(s, x.channels)
 	x.u, work = work[:weights:weights], work[weights:]
-	t.v, work = work[:v:v], work[v:]
+	if t.offsets == nil {
+		t.v, work = work[:v:v], work[v:]
+	}
 	for i := range x.workers {
 		w := &x.workers[i]
-		for range s.Cols / x.packer.Lanes {
-			p, _ := newPatch(&x.tiles, x.packer.Lanes, nil)
-			w.vectors = append(w.vectors, winoVector{patch: p})
+		if t.offsets != nil {
+			w.v, work = work[:v:v], work[v:]
+		} else {
+			for range s.Cols / x.packer.Lanes {
+				p, _ := newPatch(&x.tiles, x.packer.Lanes, nil)
+				w.vectors = append(w.vectors, winoVector{patch: p})
+			}
 		}
 		w.pixels, work = work[:pixels:pixels], work[pixels:]
 		w.m, work = work[:m:m], work[m:]
@@ -94,15 +107,53 @@ func (x *winograd) bindTurned(work []byte) {
 	}
 }
 
-// tilesOf returns the tiles of a panel: they are shared evenly.
+// findRows lists the rows of tiles, if rows are short and as few panels hold whole ones.
+func (x *winograd) findRows() {
+	n, rows := x.tiles.cols.n, x.images*x.tiles.rows.n
+	if x.packer.WinogradRows == nil || n > conv.MaxRowTiles || ceilDiv(rows, x.kernels.Cols/n) != x.panels {
+		return
+	}
+	q := &x.tiles
+	height, width, left := q.plane/q.width, q.width/q.size, q.cols.taps[0].at
+	for row := range rows {
+		image, top := row/q.rows.n, row%q.rows.n*q.rows.step+q.rows.taps[0].at
+		for i := range winoSide {
+			var mask uint32
+			for col := range 2*n + 2 {
+				if y, c := top+i, left+col; y >= 0 && y < height && c >= 0 && c < width {
+					mask |= 1 << col
+				}
+			}
+			x.turned.masks = append(x.turned.masks, mask)
+			x.turned.offsets = append(x.turned.offsets, int64(image*q.image+(top+i)*q.width+left*q.size))
+		}
+	}
+}
+
+// rowsOf returns the rows of tiles of a panel: they are shared evenly.
+func (x *winograd) rowsOf(panel int) (first, n int) {
+	rows := len(x.turned.offsets) / winoSide
+	first = panel * rows / x.panels
+	return first, (panel+1)*rows/x.panels - first
+}
+
+// tilesOf returns the tiles of a panel: they, or rows of them, are shared evenly.
 func (x *winograd) tilesOf(panel int) (first, n int) {
+	if x.turned.offsets != nil {
+		first, n = x.rowsOf(panel)
+		return first * x.tiles.cols.n, n * x.tiles.cols.n
+	}
 	first = panel * x.turned.tiles / x.panels
 	return first, (panel+1)*x.turned.tiles/x.panels - first
 }
 
-// panelV returns the transformed tiles of a panel.
-func (x *winograd) panelV(panel int) []byte {
-	return x.turned.v[panel*conv.WinogradPlaces*winoPlane(x.kernels, x.channels):]
+// panelV returns the transformed tiles of a panel, as a worker reads them.
+func (x *winograd) panelV(w *winoWorker, panel int) []byte {
+	v := x.turned.v
+	if v == nil {
+		v = w.v
+	}
+	return v[panel*conv.WinogradPlaces*winoPlane(x.kernels, x.channels):]
 }
 
 // winoTurnedTiles is the first half of turned products: a task transforms a panel of tiles.
@@ -110,8 +161,19 @@ type winoTurnedTiles struct{ *winograd }
 
 // do computes task i.
 func (x winoTurnedTiles) do(i, worker int) {
+	w := &x.workers[worker]
 	first, n := x.tilesOf(i)
-	x.transform(&x.workers[worker], x.panelV(i), 0, first, n)
+	x.transform(w, x.panelV(w, i), 0, first, n)
+}
+
+// transformRows transforms the rows of tiles of a panel.
+func (x *winograd) transformRows(w *winoWorker, panel int) {
+	first, n := x.rowsOf(panel)
+	t, row := x.turned, x.kernels.Cols*x.kernels.Size()
+	w.rows = conv.WinogradRows{Src: x.src, Dst: x.panelV(w, panel), Offsets: t.offsets[first*winoSide:], Masks: t.masks[first*winoSide:],
+		Rows: n, Step: x.tiles.cols.n * x.kernels.Size(), Channels: x.channels, PlaneSrc: x.tiles.plane, RowDst: row,
+		PlaneDst: winoPlane(x.kernels, x.channels), Tiles: x.tiles.cols.n}
+	x.packer.WinogradRows(&w.rows)
 }
 
 // winoTurnedOutputs is the second half: a task is a panel of outputs.
@@ -120,6 +182,12 @@ type winoTurnedOutputs struct{ *winograd }
 // do computes task i.
 func (x winoTurnedOutputs) do(i, worker int) {
 	w, s := &x.workers[worker], x.kernels
+	if x.turned.offsets != nil && w.launch != x.turned.launch {
+		for p := range x.panels {
+			x.transformRows(w, p)
+		}
+		w.launch = x.turned.launch
+	}
 	size := s.Size()
 	panel := s.Cols * size
 	u := x.u[i*conv.WinogradPlaces*x.planeU:]
@@ -130,7 +198,7 @@ func (x winoTurnedOutputs) do(i, worker int) {
 	t.RowA, t.StepA, t.RowC = size, panel, panel
 	for p := range x.panels {
 		first, n := x.tilesOf(p)
-		v := x.panelV(p)
+		v := x.panelV(w, p)
 		for place := range conv.WinogradPlaces {
 			t.B = u[place*x.planeU:]
 			multiplyRows(s, t, v[place*x.planeU:], w.m[place*planeM+first*panel:], n)

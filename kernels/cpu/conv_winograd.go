@@ -28,6 +28,7 @@ const (
 	winoSharedPanels = 2       // panels that share them
 	winoChannels     = 8       // channels packed at once: they stay in the first-level cache
 	winoTaps         = 9
+	winoSide         = 4 // rows and columns of a tile's pixels
 	winoWeightRows   = 8 // rows whose weights a task transforms
 	// Bytes between planes of transformed values, whose sizes are often powers of two: 16 places at
 	// such distances would share one set of the first-level cache.
@@ -75,6 +76,8 @@ type winoWorker struct {
 	weight   conv.WinogradWeight
 	output   conv.WinogradOutput
 	turned   conv.WinogradTurned
+	rows     conv.WinogradRows
+	launch   int // the last one for which it has transformed rows of tiles
 	end      conv.Epilogue
 	w        []byte // converted weights of a row
 	packed   []byte // weights by tap, of a vector of channels
@@ -228,7 +231,9 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 // run computes the convolution.
 func (x *winograd) run(p *pool) {
 	if x.turned != nil {
-		runOn(p, winoTurnedTiles{x}, len(x.workers), x.panels)
+		if x.turned.launch++; x.turned.offsets == nil {
+			runOn(p, winoTurnedTiles{x}, len(x.workers), x.panels)
+		}
 		runOn(p, winoTurnedOutputs{x}, len(x.workers), x.rows/x.kernels.Cols)
 		return
 	}

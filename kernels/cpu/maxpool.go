@@ -104,7 +104,8 @@ func bindMaxPoolOf[T float, I place](b *binding) func() {
 func (p *pooling) bind2x2(b *binding, x, y []float32, index []uint8, kernel func(c *pool2d.Args2x2)) func() {
 	calls := make([]pool2d.Args2x2, b.dev.pool.threads())
 	grad := b.Op == kernels.MaxPoolGrad || b.Op == kernels.AvgPoolGrad
-	return b.parallelFor(p.planes, max(1, poolGrain/p.area), func(lo, hi, worker int) {
+	pieces := ceilDiv(p.planes, max(1, poolGrain/p.area))
+	return b.parallelFor(p.planes, ceilDiv(p.planes, pieces), func(lo, hi, worker int) {
 		c := &calls[worker]
 		step := 1
 		// With an even height, the rows of one plane continue those of the plane before: one call

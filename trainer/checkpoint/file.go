@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/atomicfile"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/weights/safetensors"
@@ -26,13 +25,6 @@ const MetadataKey = "evenkeel.checkpoint"
 type metadata struct {
 	Info    trainer.Info       `json:"info"`
 	Metrics map[string]float64 `json:"metrics,omitempty"` // without those that are not finite
-}
-
-// dtypes are the types of tensors in files.
-var dtypes = map[arena.DType]safetensors.DType{
-	arena.Float32: safetensors.Float32, arena.Float64: safetensors.Float64,
-	arena.Float16: safetensors.Float16, arena.BFloat16: safetensors.BFloat16,
-	arena.Int32: safetensors.Int32, arena.Int64: safetensors.Int64, arena.Uint8: safetensors.Uint8,
 }
 
 // path returns the path of the file of the checkpoint of a step, which the file has if it is one.
@@ -58,8 +50,8 @@ func (f *Folder) create(j job) (c Checkpoint, err error) {
 	var tensors []safetensors.Tensor
 	index := map[string]int{}
 	for i, t := range j.state.Tensors() {
-		d, ok := dtypes[t.Spec.Type]
-		if !ok {
+		d := safetensors.TypeOf(t.Spec.Type)
+		if d == "" {
 			return c, fmt.Errorf("tensor %q has type %v, which files do not have: %w", t.Name, t.Spec.Type, errors.ErrUnsupported)
 		}
 		tensors, index[t.Name] = append(tensors, safetensors.Tensor{Name: t.Name, DType: d, Shape: t.Spec.Shape}), i
@@ -199,12 +191,7 @@ func (f *file) Tensors() []trainer.NamedSpec {
 	var all []trainer.NamedSpec
 	for _, t := range f.File.Tensors() {
 		spec := trainer.NamedSpec{Name: t.Name}
-		spec.Spec.Shape = t.Shape
-		for d, name := range dtypes {
-			if name == t.DType {
-				spec.Spec.Type = d
-			}
-		}
+		spec.Spec.Type, spec.Spec.Shape = t.DType.Stored(), t.Shape
 		all = append(all, spec)
 	}
 	return all

@@ -35,7 +35,10 @@ func (e *FormatError) Error() string {
 	}
 	s := file + ": "
 	if e.Entry != "" {
-		s += fmt.Sprintf("entry %q: byte %d: ", shorten(e.Entry), e.Offset)
+		s += fmt.Sprintf("entry %q: ", shorten(e.Entry))
+	}
+	if e.Entry != "" || e.Offset > 0 {
+		s += fmt.Sprintf("byte %d: ", e.Offset)
 	}
 	s += e.Reason
 	if e.Err != nil {

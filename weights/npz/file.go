@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -33,10 +34,12 @@ type File struct {
 	bytes  []byte // its elements
 }
 
-// array is an entry of the archive.
+// array is an entry of the archive, or a file of its own.
 type array struct {
 	layout
-	entry *zip.File
+	entry string // its name in the archive, "" for a file
+	size  int64  // bytes of the entry
+	open  func() (io.ReadCloser, error)
 	start int64 // offset of the elements in the file if they are stored as they are, else -1
 }
 
@@ -61,7 +64,7 @@ func Open(path string) (_ *File, err error) {
 	if info, err = file.Stat(); err != nil {
 		return nil, err
 	}
-	f, err := newFile(file, info.Size(), path)
+	f, err := NewNamed(file, info.Size(), path)
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +74,10 @@ func Open(path string) (_ *File, err error) {
 
 // NewFile reads a file of size bytes from r, which it does not close. r must allow calls of ReadAt
 // at the same time if the methods of File are called at the same time.
-func NewFile(r io.ReaderAt, size int64) (*File, error) { return newFile(r, size, "") }
+func NewFile(r io.ReaderAt, size int64) (*File, error) { return NewNamed(r, size, "") }
 
-func newFile(r io.ReaderAt, size int64, path string) (*File, error) {
+// NewNamed is NewFile with a path for errors.
+func NewNamed(r io.ReaderAt, size int64, path string) (*File, error) {
 	r = io.NewSectionReader(r, 0, size) // package zip asks for offsets before the start if the archive says so
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -98,6 +102,22 @@ func newFile(r io.ReaderAt, size int64, path string) (*File, error) {
 	return f, nil
 }
 
+// NewArray reads a .npy file of size bytes from r as a file with one array of the given name. It does
+// not close r. path is for errors. r must allow calls of ReadAt at the same time if the methods of
+// File are called at the same time.
+func NewArray(r io.ReaderAt, size int64, path, name string) (*File, error) {
+	f := &File{path: path, r: r, byName: map[string]int{name: 0}}
+	a := array{size: size, start: -1, open: func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(r, 0, size)), nil }}
+	if err := a.describe(name); err != nil {
+		return nil, f.named(err, "")
+	}
+	if a.plain() {
+		a.start = a.data
+	}
+	f.arrays = []array{a}
+	return f, nil
+}
+
 // named adds the names of file and entry to an error.
 func (f *File) named(err error, entry string) error {
 	var bad *FormatError
@@ -108,6 +128,9 @@ func (f *File) named(err error, entry string) error {
 	if err == nil {
 		return nil
 	}
+	if entry == "" {
+		return fmt.Errorf("%s: %w", cmp.Or(f.path, "input"), err)
+	}
 	return fmt.Errorf("%s: entry %q: %w", cmp.Or(f.path, "input"), shorten(entry), err)
 }
 
@@ -116,35 +139,43 @@ const maxRatio = 1032
 
 // openArray reads the description of an array and checks its size against the archive's.
 func (f *File) openArray(e *zip.File, name string) (array, error) {
-	a := array{entry: e, start: -1}
-	if e.Method != zip.Store && e.Method != zip.Deflate {
-		return a, &FormatError{Reason: fmt.Sprintf("compression %d is not supported", e.Method)}
-	}
 	stored, size := e.CompressedSize64, e.UncompressedSize64
-	if e.Method == zip.Store && stored != size || size/maxRatio > stored+1 {
-		return a, &FormatError{Reason: fmt.Sprintf("%d bytes cannot be %d", stored, size)}
+	if e.Method != zip.Store && e.Method != zip.Deflate {
+		return array{}, &FormatError{Reason: fmt.Sprintf("compression %d is not supported", e.Method)}
 	}
-	r, err := e.Open()
-	if err != nil {
-		return a, zipError(err)
+	if e.Method == zip.Store && stored != size || size/maxRatio > stored+1 || size > math.MaxInt64 {
+		return array{}, &FormatError{Reason: fmt.Sprintf("%d bytes cannot be %d", stored, size)}
 	}
-	l, err := readHeader(r)
-	if err := errors.Join(zipError(err), r.Close()); err != nil {
+	a := array{entry: e.Name, size: int64(size), open: e.Open, start: -1}
+	if err := a.describe(name); err != nil {
 		return a, err
 	}
-	a.layout = *l
-	a.Name = name
-	if have, want := size, uint64(l.data)+uint64(l.Bytes()); have != want {
-		return a, &FormatError{Offset: l.data, Reason: fmt.Sprintf("%v takes %d bytes, and the entry has %d", l.Tensor, l.Bytes(), int64(have)-l.data)}
-	}
-	if e.Method == zip.Store && l.plain() {
+	if e.Method == zip.Store && a.plain() {
 		at, err := e.DataOffset()
 		if err != nil {
 			return a, zipError(err)
 		}
-		a.start = at + l.data
+		a.start = at + a.data
 	}
 	return a, nil
+}
+
+// describe reads the description at the start of the array, and checks its size.
+func (a *array) describe(name string) error {
+	r, err := a.open()
+	if err != nil {
+		return zipError(err)
+	}
+	l, err := readHeader(r)
+	if err := errors.Join(zipError(err), r.Close()); err != nil {
+		return err
+	}
+	a.layout = *l
+	a.Name = name
+	if have := a.size - l.data; have != l.Bytes() {
+		return &FormatError{Offset: l.data, Reason: fmt.Sprintf("%v takes %d bytes, and there are %d", l.Tensor, l.Bytes(), have)}
+	}
+	return nil
 }
 
 // zipError makes a *FormatError of an error of the archive that is not the reader's.
@@ -188,6 +219,19 @@ func (f *File) Find(name string) (safetensors.Tensor, bool) {
 	return t, true
 }
 
+// Place returns the offset in the file of the elements of an array, if they are stored there as Read
+// returns them.
+func (f *File) Place(name string) (offset int64, ok bool) {
+	if f == nil {
+		return 0, false
+	}
+	i, ok := f.byName[name]
+	if !ok || f.arrays[i].start < 0 {
+		return 0, false
+	}
+	return f.arrays[i].start, true
+}
+
 // Read copies an array to dst, which must have its Bytes: row-major and little endian.
 func (f *File) Read(name string, dst []byte) error {
 	if t, ok := f.Find(name); ok && int64(len(dst)) != t.Bytes() {
@@ -217,7 +261,7 @@ func (f *File) ReadAt(name string, dst []byte, offset int64) error {
 	if a.start >= 0 {
 		n, err := f.r.ReadAt(dst, a.start+offset)
 		if n < len(dst) {
-			return f.named(zipError(cmp.Or(err, io.ErrUnexpectedEOF)), a.entry.Name)
+			return f.named(zipError(cmp.Or(err, io.ErrUnexpectedEOF)), a.entry)
 		}
 		return nil
 	}
@@ -225,7 +269,7 @@ func (f *File) ReadAt(name string, dst []byte, offset int64) error {
 		f.bytes = nil
 		b, err := a.load()
 		if err != nil {
-			return f.named(err, a.entry.Name)
+			return f.named(err, a.entry)
 		}
 		f.kept, f.bytes = name, b
 	}
@@ -235,7 +279,7 @@ func (f *File) ReadAt(name string, dst []byte, offset int64) error {
 
 // load reads the whole array, row-major and little endian.
 func (a *array) load() ([]byte, error) {
-	r, err := a.entry.Open()
+	r, err := a.open()
 	if err != nil {
 		return nil, zipError(err)
 	}
@@ -246,7 +290,7 @@ func (a *array) load() ([]byte, error) {
 	}
 	if err == nil { // the end compares the archive's checksum
 		if n, end := r.Read(make([]byte, 1)); n > 0 {
-			err = &FormatError{Offset: a.entry.FileInfo().Size(), Reason: "the entry is longer than the archive says"}
+			err = &FormatError{Offset: a.size, Reason: "the entry is longer than the archive says"}
 		} else if end != io.EOF {
 			err = end
 		}
@@ -310,14 +354,14 @@ func (f *File) Verify(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e := f.arrays[i].entry
-		r, err := e.Open()
+		a := &f.arrays[i]
+		r, err := a.open()
 		if err == nil {
 			_, err = io.Copy(io.Discard, r)
 			err = errors.Join(err, r.Close())
 		}
 		if err != nil {
-			return f.named(zipError(err), e.Name)
+			return f.named(zipError(err), a.entry)
 		}
 	}
 	return nil

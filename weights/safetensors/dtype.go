@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
 )
 
 // DType is the type of a tensor's elements, as the header spells it: "F32", "BF16".
@@ -35,6 +37,25 @@ const (
 	Float64    DType = "F64"
 	Complex64  DType = "C64"
 )
+
+// stored has the types that values in an arena have, too.
+var stored = map[arena.DType]DType{
+	arena.Float64: Float64, arena.Float32: Float32, arena.Float16: Float16, arena.BFloat16: BFloat16,
+	arena.Int64: Int64, arena.Int32: Int32, arena.Uint8: Uint8,
+}
+
+// TypeOf returns the type of values in an arena as a file has it, or "" if files do not have it.
+func TypeOf(d arena.DType) DType { return stored[d] }
+
+// Stored returns the type in an arena, or 0, which is none, if no value in an arena has this type.
+func (d DType) Stored() arena.DType {
+	for s, own := range stored {
+		if own == d {
+			return s
+		}
+	}
+	return 0
+}
 
 // Bits returns the bits of one element, or 0 if the format has no such type.
 func (d DType) Bits() int {

@@ -106,6 +106,7 @@ func main() {
 		e.output(bits)
 		e.turnedOutput("winoTurned", ymm)
 	}
+	wideRows()
 	Generate()
 	if err := typed(stubs); err != nil {
 		log.Fatal(err)
@@ -126,7 +127,7 @@ func typed(stubs string) error {
 		return err
 	}
 	s := strings.NewReplacer(patchType, "*Patch", endingType, "*Epilogue", depthType, "*Depthwise",
-		inputType, "*WinogradInput", weightType, "*WinogradWeight", outputType, "*WinogradOutput", turnedType, "*WinogradTurned").Replace(string(b))
+		inputType, "*WinogradInput", weightType, "*WinogradWeight", outputType, "*WinogradOutput", turnedType, "*WinogradTurned", rowsType, "*WinogradRows").Replace(string(b))
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }
 

@@ -43,7 +43,6 @@ type dropper struct {
 	quads   VecPhysical // the first words, of this iteration
 	more    VecPhysical // their increment
 	fixed   []VecPhysical
-	halves  VecPhysical // masks the lower halves (AVX2)
 	spare   VecPhysical
 }
 

@@ -9,7 +9,7 @@
 //   - convolve each channel with its own kernel, or sum the gradient of such kernels ([Depthwise]);
 //   - add a bias to rows of the result and apply ReLU ([Epilogue]);
 //   - transform tiles for F(2x2, 3x3) (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015, §4.1)
-//     ([WinogradInput], [WinogradWeight], [WinogradOutput], [WinogradTurned]).
+//     ([WinogradInput], [WinogradRows], [WinogradWeight], [WinogradOutput], [WinogradTurned]).
 //
 // zz_conv_amd64.s (AVX2 and AVX-512) is written by internal/gen/conv. The Go twins lie next to
 // their argument structs; all give the same bits.
@@ -36,6 +36,7 @@ type Kernels struct {
 	WinogradWeight func(w *WinogradWeight)
 	WinogradOutput func(w *WinogradOutput)
 	WinogradTurned func(w *WinogradTurned)
+	WinogradRows   func(w *WinogradRows) // nil: rows are transformed by WinogradInput
 }
 
 // LoadKind returns how a vector of pixels is loaded where rows have n pixels that lie step elements
@@ -89,5 +90,5 @@ func portable(s *gemm.Kernels) *Kernels {
 func portableOf[T asm.Float](s *gemm.Kernels) *Kernels {
 	return &Kernels{Lanes: min(s.Cols, MaxLanes), Epilogue: goEpilogue[T], Normalize: goNormalize[T],
 		WinogradInput: goWinoInput[T], WinogradWeight: goWinoWeight[T], WinogradOutput: goWinoOutput[T],
-		WinogradTurned: goWinoTurned[T](min(s.Cols, MaxLanes))}
+		WinogradTurned: goWinoTurned[T](min(s.Cols, MaxLanes)), WinogradRows: goWinoRows[T]}
 }

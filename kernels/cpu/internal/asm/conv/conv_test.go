@@ -21,6 +21,8 @@ func TestFieldsLieWhereTheAssemblyReadsThem(t *testing.T) {
 			"SegCount": 120, "Rows": 128, "RowM": 136, "PlaneM": 144, "RowDst": 152, "Width": 160, "Flags": 168}},
 		"WinogradTurned": {asmtest.Offsets[conv.WinogradTurned](), fields{"M": 0, "Dst": 24, "Bias": 48, "Pixels": 72,
 			"Tiles": 96, "RowM": 104, "PlaneM": 112, "Flags": 120}},
+		"WinogradRows": {asmtest.Offsets[conv.WinogradRows](), fields{"Src": 0, "Dst": 24, "Offsets": 48, "Masks": 72, "Rows": 96,
+			"Step": 104, "Channels": 112, "PlaneSrc": 120, "RowDst": 128, "PlaneDst": 136}},
 	} {
 		for field, want := range c.want {
 			if got := c.got[field]; got != want {

@@ -14,6 +14,7 @@ import (
 var generated = map[*gemm.Kernels]*Kernels{
 	gemm.For(asm.AVX512, arena.Float32): {
 		Lanes: 16, Epilogue: wideEndRows32, Normalize: wideNormRows32, WinogradInput: wideWinoInput32, WinogradWeight: wideWinoWeight32, WinogradOutput: wideWinoOutput32, WinogradTurned: wideWinoTurned32,
+		WinogradRows:  wideWinoRows32,
 		patches:       [loadKinds]func(*Patch){widePatchRuns32, widePatchPairs32, widePatchGathers32},
 		depthwise:     [loadKinds]func(*Depthwise){wideDepthRuns32, wideDepthPairs32, wideDepthGathers32},
 		depthwiseGrad: [loadKinds]func(*Depthwise){wideDepthWeightRuns32, wideDepthWeightPairs32, wideDepthWeightGathers32},

@@ -57,18 +57,10 @@ func goWinoInput[T asm.Float](w *WinogradInput) {
 		for lane := range cols {
 			var d [4][4]T
 			at := c*WinogradPlaces*cols + lane
-			for j := range 4 {
-				d0, d1, d2, d3 := src[at+j*cols], src[at+(4+j)*cols], src[at+(8+j)*cols], src[at+(12+j)*cols]
-				d[0][j], d[1][j], d[2][j], d[3][j] = d0-d2, d1+d2, d2-d1, d1-d3
+			for i := range WinogradPlaces {
+				d[i/4][i%4] = src[at+i*cols]
 			}
-			at = c*cols + lane
-			for i := range d {
-				r := &d[i]
-				dst[at+(4*i)*plane] = r[0] - r[2]
-				dst[at+(4*i+1)*plane] = r[1] + r[2]
-				dst[at+(4*i+2)*plane] = r[2] - r[1]
-				dst[at+(4*i+3)*plane] = r[1] - r[3]
-			}
+			winoTile(&d, dst[c*cols+lane:], plane)
 		}
 	}
 }

@@ -273,3 +273,8 @@ func winoOutput64(w *WinogradOutput)
 //
 //go:noescape
 func winoTurned64(w *WinogradTurned)
+
+// wideWinoRows32 transforms rows of tiles: Bᵀ·d·B of each channel.
+//
+//go:noescape
+func wideWinoRows32(w *WinogradRows)

@@ -6943,3 +6943,174 @@ ended:
 	LDMXCSR (SP)
 	VZEROUPPER
 	RET
+
+DATA rowPixels<>+0(SB)/4, $0x00000000
+DATA rowPixels<>+4(SB)/4, $0x00000002
+DATA rowPixels<>+8(SB)/4, $0x00000004
+DATA rowPixels<>+12(SB)/4, $0x00000006
+DATA rowPixels<>+16(SB)/4, $0x00000008
+DATA rowPixels<>+20(SB)/4, $0x0000000a
+DATA rowPixels<>+24(SB)/4, $0x0000000c
+DATA rowPixels<>+28(SB)/4, $0x0000000e
+DATA rowPixels<>+32(SB)/4, $0x00000001
+DATA rowPixels<>+36(SB)/4, $0x00000003
+DATA rowPixels<>+40(SB)/4, $0x00000005
+DATA rowPixels<>+44(SB)/4, $0x00000007
+DATA rowPixels<>+48(SB)/4, $0x00000009
+DATA rowPixels<>+52(SB)/4, $0x0000000b
+DATA rowPixels<>+56(SB)/4, $0x0000000d
+DATA rowPixels<>+60(SB)/4, $0x0000000f
+DATA rowPixels<>+64(SB)/4, $0x00000002
+DATA rowPixels<>+68(SB)/4, $0x00000004
+DATA rowPixels<>+72(SB)/4, $0x00000006
+DATA rowPixels<>+76(SB)/4, $0x00000008
+DATA rowPixels<>+80(SB)/4, $0x0000000a
+DATA rowPixels<>+84(SB)/4, $0x0000000c
+DATA rowPixels<>+88(SB)/4, $0x0000000e
+DATA rowPixels<>+92(SB)/4, $0x00000000
+DATA rowPixels<>+96(SB)/4, $0x00000002
+DATA rowPixels<>+100(SB)/4, $0x00000004
+DATA rowPixels<>+104(SB)/4, $0x00000006
+DATA rowPixels<>+108(SB)/4, $0x00000008
+DATA rowPixels<>+112(SB)/4, $0x0000000a
+DATA rowPixels<>+116(SB)/4, $0x0000000c
+DATA rowPixels<>+120(SB)/4, $0x0000000e
+DATA rowPixels<>+124(SB)/4, $0x00000000
+DATA rowPixels<>+128(SB)/4, $0x00000002
+DATA rowPixels<>+132(SB)/4, $0x00000004
+DATA rowPixels<>+136(SB)/4, $0x00000006
+DATA rowPixels<>+140(SB)/4, $0x00000008
+DATA rowPixels<>+144(SB)/4, $0x0000000a
+DATA rowPixels<>+148(SB)/4, $0x0000000c
+DATA rowPixels<>+152(SB)/4, $0x0000000e
+DATA rowPixels<>+156(SB)/4, $0x00000000
+DATA rowPixels<>+160(SB)/4, $0x00000001
+DATA rowPixels<>+164(SB)/4, $0x00000003
+DATA rowPixels<>+168(SB)/4, $0x00000005
+DATA rowPixels<>+172(SB)/4, $0x00000007
+DATA rowPixels<>+176(SB)/4, $0x00000009
+DATA rowPixels<>+180(SB)/4, $0x0000000b
+DATA rowPixels<>+184(SB)/4, $0x0000000d
+DATA rowPixels<>+188(SB)/4, $0x0000000f
+DATA rowPixels<>+192(SB)/4, $0x00000001
+DATA rowPixels<>+196(SB)/4, $0x00000003
+DATA rowPixels<>+200(SB)/4, $0x00000005
+DATA rowPixels<>+204(SB)/4, $0x00000007
+DATA rowPixels<>+208(SB)/4, $0x00000009
+DATA rowPixels<>+212(SB)/4, $0x0000000b
+DATA rowPixels<>+216(SB)/4, $0x0000000d
+DATA rowPixels<>+220(SB)/4, $0x0000000f
+DATA rowPixels<>+224(SB)/4, $0x00000003
+DATA rowPixels<>+228(SB)/4, $0x00000005
+DATA rowPixels<>+232(SB)/4, $0x00000007
+DATA rowPixels<>+236(SB)/4, $0x00000009
+DATA rowPixels<>+240(SB)/4, $0x0000000b
+DATA rowPixels<>+244(SB)/4, $0x0000000d
+DATA rowPixels<>+248(SB)/4, $0x0000000f
+DATA rowPixels<>+252(SB)/4, $0x00000001
+GLOBL rowPixels<>(SB), RODATA|NOPTR, $256
+
+// func wideWinoRows32(w *uint32)
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·wideWinoRows32(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
+	MOVQ      w+0(FP), DI
+	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
+	MOVQ      136(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      112(DI), R10
+	VMOVDQU32 rowPixels<>+0(SB), Z28
+	VMOVDQU32 rowPixels<>+64(SB), Z29
+	VMOVDQU32 rowPixels<>+128(SB), Z30
+	VMOVDQU32 rowPixels<>+192(SB), Z31
+	MOVL      $0x0000ff00, R11
+	KMOVW     R11, K2
+
+channel:
+	MOVQ 48(DI), CX
+	MOVQ 72(DI), DX
+	MOVQ 96(DI), SI
+	MOVQ BX, R12
+
+row:
+	KMOVW         (DX), K1
+	MOVQ          (CX), R11
+	VMOVUPS.Z     (AX)(R11*1), K1, Z0
+	KMOVW         4(DX), K1
+	MOVQ          8(CX), R11
+	VMOVUPS.Z     (AX)(R11*1), K1, Z1
+	KMOVW         8(DX), K1
+	MOVQ          16(CX), R11
+	VMOVUPS.Z     (AX)(R11*1), K1, Z2
+	KMOVW         12(DX), K1
+	MOVQ          24(CX), R11
+	VMOVUPS.Z     (AX)(R11*1), K1, Z3
+	VSUBPS        Z2, Z0, Z0
+	VADDPS        Z2, Z1, Z4
+	VSUBPS        Z1, Z2, Z5
+	VSUBPS        Z3, Z1, Z3
+	MOVQ          R12, R11
+	VPERMPS       Z0, Z28, Z8
+	VPERMPS       Z0, Z29, Z9
+	VPERMPS       Z0, Z30, Z10
+	VPERMPS       Z0, Z31, Z11
+	VSUBPS        Z9, Z8, Z12
+	VADDPS        Z9, Z8, K2, Z12
+	VSUBPS        Z11, Z10, Z10
+	VMOVUPS       Y12, (R11)
+	VEXTRACTF32X8 $0x01, Z12, (R11)(R8*1)
+	VMOVUPS       Y10, (R11)(R8*2)
+	VEXTRACTF32X8 $0x01, Z10, (R11)(R9*1)
+	LEAQ          (R11)(R8*4), R11
+	VPERMPS       Z4, Z28, Z8
+	VPERMPS       Z4, Z29, Z9
+	VPERMPS       Z4, Z30, Z10
+	VPERMPS       Z4, Z31, Z11
+	VSUBPS        Z9, Z8, Z12
+	VADDPS        Z9, Z8, K2, Z12
+	VSUBPS        Z11, Z10, Z10
+	VMOVUPS       Y12, (R11)
+	VEXTRACTF32X8 $0x01, Z12, (R11)(R8*1)
+	VMOVUPS       Y10, (R11)(R8*2)
+	VEXTRACTF32X8 $0x01, Z10, (R11)(R9*1)
+	LEAQ          (R11)(R8*4), R11
+	VPERMPS       Z5, Z28, Z8
+	VPERMPS       Z5, Z29, Z9
+	VPERMPS       Z5, Z30, Z10
+	VPERMPS       Z5, Z31, Z11
+	VSUBPS        Z9, Z8, Z12
+	VADDPS        Z9, Z8, K2, Z12
+	VSUBPS        Z11, Z10, Z10
+	VMOVUPS       Y12, (R11)
+	VEXTRACTF32X8 $0x01, Z12, (R11)(R8*1)
+	VMOVUPS       Y10, (R11)(R8*2)
+	VEXTRACTF32X8 $0x01, Z10, (R11)(R9*1)
+	LEAQ          (R11)(R8*4), R11
+	VPERMPS       Z3, Z28, Z8
+	VPERMPS       Z3, Z29, Z9
+	VPERMPS       Z3, Z30, Z10
+	VPERMPS       Z3, Z31, Z11
+	VSUBPS        Z9, Z8, Z12
+	VADDPS        Z9, Z8, K2, Z12
+	VSUBPS        Z11, Z10, Z10
+	VMOVUPS       Y12, (R11)
+	VEXTRACTF32X8 $0x01, Z12, (R11)(R8*1)
+	VMOVUPS       Y10, (R11)(R8*2)
+	VEXTRACTF32X8 $0x01, Z10, (R11)(R9*1)
+	ADDQ          $0x20, CX
+	ADDQ          $0x10, DX
+	ADDQ          104(DI), R12
+	DECQ          SI
+	JNE           row
+	ADDQ          120(DI), AX
+	ADDQ          128(DI), BX
+	DECQ          R10
+	JNE           channel
+	LDMXCSR       (SP)
+	VZEROUPPER
+	RET
