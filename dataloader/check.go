@@ -3,14 +3,14 @@ package dataloader
 import (
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"strconv"
 )
 
-// Check validates ds and returns every mistake: a nil dataset, no samples, more than 2³¹-1 samples,
-// no fields, fields with the same name, and invalid fields (*FieldError). A panic in ds is a
+// Check validates ds and returns every mistake: a nil dataset, no samples, more than 2⁵⁶ samples
+// (2³⁰ on a 32-bit machine), no fields, fields with the same name, and invalid fields (*FieldError). A panic in ds is a
 // *PanicError.
 func Check(ds Dataset) (err error) {
 	if ds == nil {
@@ -31,12 +31,15 @@ func Check(ds Dataset) (err error) {
 		errs = append(errs, ErrEmpty)
 	case n < 0:
 		errs = append(errs, fmt.Errorf("dataset length %d: must be 1 or more: %w", n, ErrEmpty))
-	case int64(n) > math.MaxInt32:
-		errs = append(errs, fmt.Errorf("dataset length %d: at most %d samples can be indexed: %w", n, math.MaxInt32, ErrOption))
+	case int64(n) > maxSamples:
+		errs = append(errs, fmt.Errorf("dataset length %d: at most %d samples can be indexed: %w", n, int64(maxSamples), ErrOption))
 	}
 	errs = append(errs, checkFields(ds.Fields()))
 	return errors.Join(errs...)
 }
+
+// maxSamples is the largest length of a dataset and of an epoch. It leaves room for sums of positions.
+const maxSamples = 1 << (56*(strconv.IntSize/64) + 30*(1-strconv.IntSize/64))
 
 // blame turns a panic in a dataset's code into an error.
 func blame(ds Dataset, err *error) {

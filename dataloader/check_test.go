@@ -211,7 +211,7 @@ type done struct{ _ int }
 func (*done) Sync() error { return nil }
 
 func TestAStuckErrorTellsWhatToDo(t *testing.T) {
-	e := &dataloader.StuckError{Blocked: []dataloader.Blocked{{Worker: 1, Index: 5}}}
+	e := &dataloader.StuckError{Blocked: []dataloader.StuckCall{{Worker: 1, Index: 5, Block: -1}}}
 	want := "worker 1 is in Fetch of sample 5: it ignores its context and may still write to the slots: close again after it returns"
 	if e.Error() != want {
 		t.Errorf("got %q, want %q", e.Error(), want)

@@ -83,7 +83,7 @@ func SampleBytes(ds Dataset) int64 {
 
 // Indices returns a dataset of n samples with one field, "index", of type int32: the index of the
 // sample. Use it when the data are already on the device, so that a batch is only a list of
-// indices.
+// indices. More than 2³¹-1 samples are an error of Check that wraps ErrOption.
 func Indices(n int) Dataset { return indices(n) }
 
 type indices int
@@ -98,7 +98,19 @@ func (n indices) Fetch(_ context.Context, at At, dst [][]byte) error {
 }
 
 // fill implements instant.
-func (n indices) fill(fields [][]byte, samples []int32) { copy(fields[0], bytesOf(samples)) }
+func (n indices) fill(fields [][]byte, samples []int) {
+	for i, x := range samples {
+		binary.NativeEndian.PutUint32(fields[0][4*i:], uint32(x))
+	}
+}
+
+// check returns an error for more samples than the field counts.
+func (n indices) check() error {
+	if int64(n) > math.MaxInt32 {
+		return fmt.Errorf("indices of %d samples: the field \"index\" is int32 and counts at most %d: %w", int(n), math.MaxInt32, ErrOption)
+	}
+	return nil
+}
 
 // Subset returns the samples [from, to) of ds, numbered from 0. A sample has the same random draws
 // as in ds. An empty range is an error that wraps ErrEmpty, a range outside ds one that wraps
@@ -137,6 +149,29 @@ type subset struct {
 // Len returns n, or less if the dataset has shrunk, so that a loader notices.
 func (s *subset) Len() int { return max(0, min(s.n, s.Dataset.Len()-s.from)) }
 
+// Blocks implements Blocked: the blocks in the range, the first and the last one cut.
+func (s *subset) Blocks() Blocks {
+	b := blocksOf(s.Dataset)
+	if len(b.Starts) == 0 {
+		return b
+	}
+	first := blockOf(b.Starts, s.from)
+	starts := []int{0}
+	for _, at := range b.Starts[first+1:] {
+		if at < s.from+s.n {
+			starts = append(starts, at-s.from)
+		}
+	}
+	b.Starts = starts
+	if load := b.Load; load != nil {
+		b.Load = func(ctx context.Context, i int) error { return load(ctx, first+i) }
+	}
+	if done := b.Done; done != nil {
+		b.Done = func(i int) { done(first + i) }
+	}
+	return b
+}
+
 func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	at.Index += s.from
 	return s.Dataset.Fetch(ctx, at, dst)
@@ -156,6 +191,9 @@ type mapped struct {
 	Dataset
 	f func(at At, sample [][]byte) error
 }
+
+// Blocks implements Blocked.
+func (m *mapped) Blocks() Blocks { return blocksOf(m.Dataset) }
 
 func (m *mapped) check() error {
 	if m.f == nil {

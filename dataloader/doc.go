@@ -17,10 +17,17 @@
 // ready.Sync returns when the slot may be overwritten.
 //
 // Samples are written in place into the slots of the caller, in their storage types. The loader
-// itself keeps 4 bytes a sample for the order if it shuffles, else 4 bytes for each row of a slot.
-// A run keeps a few bytes more for each slot. A step allocates nothing. Workers wait while no slot
-// is free.
+// itself keeps 8 bytes for each row of a slot; the order is computed and takes no memory. A run keeps
+// a few bytes more for each slot. A step allocates nothing. Workers wait while no slot is free.
+// [Run.Stalls] says who waited for whom.
 //
 // Samples, their order and their random draws depend only on the seed, the epoch and the sample's
-// index, never on the number of workers.
+// index, never on the number of workers. So a few numbers are the position in a run: seed, epoch and
+// step, from which [Loader.EpochFrom] goes on, and the [Fingerprint] of the data. A [Sampler] chooses
+// another order. Options.Rank and Options.Ranks share each batch among processes.
+//
+// Some data are decoded block by block: row groups of a table, frames of a compressed file.
+// [FromBlocks] makes a dataset of them that keeps a few decoded blocks, in memory that is used again.
+// Over such a dataset, which is [Blocked], a loader shuffles the blocks, and samples within a few
+// blocks at a time, and decodes the next blocks ahead: each once in an epoch.
 package dataloader

@@ -123,17 +123,18 @@ func (e *PanicError) Unwrap() []error {
 	return []error{ErrPanic}
 }
 
-// Blocked is a call of a dataset or Waiter that has not returned.
-type Blocked struct {
+// StuckCall is a call of a dataset or Waiter that has not returned.
+type StuckCall struct {
 	Worker int // number of the worker, from 0
-	Index  int // index of the sample in Fetch, or -1 for the Sync of a Waiter
+	Index  int // index of the sample in Fetch, or -1
+	Block  int // if Index is -1: the block in [Blocks].Load, or -1 for the Sync of a Waiter
 }
 
 // StuckError lists the calls that had not returned when Close stopped waiting. Until they return
 // they may write to the slots: keep that memory allocated, do not rely on its contents, and call
 // Close again later. It unwraps to ErrStuck.
 type StuckError struct {
-	Blocked []Blocked // sorted by worker
+	Blocked []StuckCall // sorted by worker
 }
 
 // Error returns every blocked worker and its sample.
@@ -143,10 +144,13 @@ func (e *StuckError) Error() string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if c.Index < 0 {
-			fmt.Fprintf(&b, "worker %d is in Sync of a slot's Waiter", c.Worker)
-		} else {
+		switch {
+		case c.Index >= 0:
 			fmt.Fprintf(&b, "worker %d is in Fetch of sample %d", c.Worker, c.Index)
+		case c.Block >= 0:
+			fmt.Fprintf(&b, "worker %d is in Load of block %d", c.Worker, c.Block)
+		default:
+			fmt.Fprintf(&b, "worker %d is in Sync of a slot's Waiter", c.Worker)
 		}
 	}
 	if len(e.Blocked) == 0 {

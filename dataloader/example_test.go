@@ -209,11 +209,11 @@ func ExampleLoader() {
 	}
 	// Output:
 	// 1 workers:
-	// [3 4 0 1][2 5] of epoch 0
-	// [1 5 2 0][4 3] of epoch 1
+	// [0 1 5 4][2 3] of epoch 0
+	// [3 5 0 4][1 2] of epoch 1
 	// 4 workers:
-	// [3 4 0 1][2 5] of epoch 0
-	// [1 5 2 0][4 3] of epoch 1
+	// [0 1 5 4][2 3] of epoch 0
+	// [3 5 0 4][1 2] of epoch 1
 }
 
 // printOrder prints the indices of one epoch.
@@ -235,6 +235,30 @@ func printOrder(l *dataloader.Loader, epoch int, slots []dataloader.Slot) {
 		}
 	}
 	fmt.Println(" of epoch", epoch)
+}
+
+// An epoch goes on at any step: seed, epoch and step are the whole position.
+func ExampleLoader_EpochFrom() {
+	ds := dataloader.Indices(6)
+	l, err := dataloader.New(ds, dataloader.Options{Batch: 2, Shuffle: true, Seed: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()
+	for _, step := range []int{0, 2} {
+		run, err := l.EpochFrom(context.Background(), 0, step, []dataloader.Slot{{Fields: [][]byte{make([]byte, 4*2)}}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for s := step; s < l.Steps(); s++ {
+			fmt.Print(run.Indices(s))
+		}
+		fmt.Println(" from step", step)
+		run.Close()
+	}
+	// Output:
+	// [0 1][5 4][2 3] from step 0
+	// [2 3] from step 2
 }
 
 // The last batch of an epoch has fewer rows, or is dropped.

@@ -64,8 +64,8 @@ func slots(ds dataloader.Dataset, n, batch int) []dataloader.Slot {
 
 // seen is what an epoch delivered.
 type seen struct {
-	Indices []int32
-	IDs     []int32
+	Indices []int
+	IDs     []int
 	Draws   []uint64
 	Rows    []int // by step
 }
@@ -75,7 +75,7 @@ func (s *seen) add(b dataloader.Batch, slot dataloader.Slot) {
 	s.Rows = append(s.Rows, b.Rows)
 	s.Indices = append(s.Indices, b.Indices...)
 	for row := range b.Rows {
-		s.IDs = append(s.IDs, int32(binary.NativeEndian.Uint32(slot.Fields[0][4*row:])))
+		s.IDs = append(s.IDs, int(binary.NativeEndian.Uint32(slot.Fields[0][4*row:])))
 		s.Draws = append(s.Draws, binary.NativeEndian.Uint64(slot.Fields[1][8*row:]))
 	}
 }
@@ -137,6 +137,15 @@ func consume(t testing.TB, l *dataloader.Loader, epoch int, s []dataloader.Slot,
 			t.Fatal(err)
 		}
 	}
+}
+
+// wide returns the numbers as ints.
+func wide(all []int32) []int {
+	out := make([]int, len(all))
+	for i, x := range all {
+		out[i] = int(x)
+	}
+	return out
 }
 
 // within fails the test if f takes longer than d.

@@ -31,7 +31,7 @@ func TestIndicesComeTheSameFromTheCallerAndFromWorkers(t *testing.T) {
 				var got []int32
 				g.took = func(b dataloader.Batch, back dataloader.Slot) {
 					x := dataloader.View[int32](back.Fields[0])
-					if !slices.Equal(x, b.Indices) {
+					if !slices.Equal(wide(x), b.Indices) {
 						t.Fatalf("step %d: the device got %v, the batch is %v", b.Step, x, b.Indices)
 					}
 					got = append(got, x...)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -23,12 +22,21 @@ const (
 
 // Options of a Loader.
 type Options struct {
-	Batch   int           // samples in a batch, 1 or more
-	Shuffle bool          // use a new order in each epoch, fixed by Seed and epoch; false: the order of the dataset
-	Seed    uint64        // seed of the order and of the random draws of samples (At.Rand)
-	Workers int           // goroutines that fetch; 0: half of GOMAXPROCS, rounded up, at most 8. Results do not depend on it
+	Batch   int    // samples in a batch of one rank, 1 or more
+	Shuffle bool   // use a new order in each epoch, fixed by Seed and epoch; false: the order of the dataset
+	Seed    uint64 // seed of the order and of the random draws of samples (At.Rand)
+	// Workers is the number of goroutines that fetch. 0: half of GOMAXPROCS, rounded up, at most 8 at
+	// first, and one more while Next waits although all are busy, up to GOMAXPROCS. Results do not
+	// depend on it. Data that come from far away may need more.
+	Workers int
 	Tail    Tail          // the last, short batch; default KeepTail
+	Sampler Sampler       // chooses the samples of each epoch and their order instead of Shuffle; nil: every sample once
 	Grace   time.Duration // time that Close waits for a Fetch or Sync to return; 0: 500 ms
+	// Ranks is the number of processes that share each epoch, each with a loader of its own and a Rank
+	// from 0; 0: 1. Step s of the epoch is a global batch of Batch·Ranks samples, whatever Ranks is.
+	// It is cut into Ranks parts; where it does not divide evenly, at the end of the epoch, the first
+	// ranks have one sample more, and a rank may have a batch of 0 rows. All ranks have the same steps.
+	Rank, Ranks int
 }
 
 // MaxWorkers is the largest Options.Workers. New refuses more, which would be a mistake.
@@ -43,27 +51,29 @@ type Loader struct {
 	ds      Dataset
 	opt     Options
 	fields  []Field
-	bytes   []int   // of one sample, by field
-	instant instant // ds, if it is instant, else nil
-	steps   int     // batches of an epoch
-	samples int
-	order   []int32 // indices of an epoch, position by position; nil: the order of the dataset
-	ordered int     // the epoch that order is of; -1: none yet. mu guards it
-	workers []*worker
+	bytes   []int         // of one sample, by field
+	instant instant       // ds, if it is instant, else nil
+	steps   int           // batches of an epoch
+	samples int           // of ds
+	cut     cut           // of an epoch into batches
+	dropped int           // positions of an epoch that are in no batch
+	blocks  *blockPlan    // of ds; nil: it has none, or a sampler chooses the order
+	workers []*worker     // mu guards it
+	growth  growth        // mu guards it
 	gone    chan struct{} // closed when the last worker has returned
 
-	mu   sync.Mutex
-	wake sync.Cond // signals work, or that the loader is closed
-	run  *Run      // the current or latest epoch
-	live int       // workers that have not returned
-	// indices are those of the batches in the slots, kept from run to run; nil if order has them.
-	indices [][]int32
+	mu      sync.Mutex
+	wake    sync.Cond // signals work, or that the loader is closed
+	run     *Run      // the current or latest epoch
+	live    int       // workers that have not returned
+	seq     Sequence  // of the latest epoch
+	ordered int       // the epoch that seq is of; -1: none yet
+	indices [][]int   // of the batches in the slots, kept from run to run
 	closed  bool
 }
 
-// New validates the dataset and the options and starts the workers, which wait for Epoch. It
-// allocates 4 bytes a sample for the order if Options.Shuffle is set, else 4 bytes a row of a
-// batch. The caller must Close the loader, which stops the workers.
+// New validates the dataset and the options and starts the workers, which wait for Epoch. The order
+// is computed, so that it takes no memory but what a Sampler takes. The caller must Close the loader, which stops the workers.
 func New(ds Dataset, opt Options) (*Loader, error) {
 	if err := errors.Join(Check(ds), opt.check()); err != nil {
 		return nil, err
@@ -72,16 +82,14 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opt.Tail == DropTail && n < opt.Batch {
-		return nil, fmt.Errorf("%d samples, batch %d: keep the tail, or set a batch of at most %d: %w", n, opt.Batch, n, ErrShort)
-	}
+	most := 0 // workers; 0: as many as there are
 	if opt.Workers == 0 {
-		opt.Workers = min((runtime.GOMAXPROCS(0)+1)/2, 8)
+		opt.Workers, most = defaultWorkers()
 	}
 	if opt.Grace == 0 {
 		opt.Grace = 500 * time.Millisecond
 	}
-	l := &Loader{ds: ds, opt: opt, fields: fields, ordered: -1, gone: make(chan struct{})}
+	l := &Loader{ds: ds, opt: opt, fields: fields, ordered: -1, growth: growth{limit: most}, gone: make(chan struct{})}
 	l.instant, _ = ds.(instant)
 	for k, f := range l.fields {
 		if f.Bytes() > math.MaxInt/int64(opt.Batch) {
@@ -89,29 +97,52 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 		}
 		l.bytes = append(l.bytes, int(f.Bytes()))
 	}
-	l.steps = n / opt.Batch
-	if opt.Tail == KeepTail && n%opt.Batch != 0 {
-		l.steps++
-	}
 	l.samples = n
-	if opt.Shuffle {
-		l.order = make([]int32, n)
+	if err := l.divide(); err != nil {
+		return nil, err
 	}
 	l.wake.L = &l.mu
-	l.live = opt.Workers
-	for i := range opt.Workers {
-		w := &worker{id: i, dst: make([][]byte, len(l.fields))}
-		w.sample.Store(idle)
-		l.workers = append(l.workers, w)
-		go l.serve(w)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range opt.Workers {
+		l.startWorker()
 	}
 	return l, nil
+}
+
+// divide reads the order of epoch 0 and cuts it into batches.
+func (l *Loader) divide() (err error) {
+	opt := &l.opt
+	opt.Ranks = max(1, opt.Ranks)
+	if int64(opt.Batch) > math.MaxInt/int64(opt.Ranks) {
+		return fmt.Errorf("batch %d × %d ranks overflow: %w", opt.Batch, opt.Ranks, ErrOption)
+	}
+	if opt.Sampler == nil {
+		if l.blocks, err = planBlocks(l.ds, l.samples); err != nil {
+			return err
+		}
+	}
+	if l.seq, err = l.sequence(0); err != nil {
+		return err
+	}
+	l.ordered = 0
+	n := l.seq.Len()
+	l.cut = cut{positions: n, batch: opt.Batch, rank: opt.Rank, ranks: opt.Ranks}
+	l.steps = l.cut.steps(opt.Tail)
+	if l.steps == 0 {
+		return fmt.Errorf("%d samples, batch %d: keep the tail, or set a batch of at most %d: %w", n, l.cut.global(), n, ErrShort)
+	}
+	if opt.Tail == DropTail {
+		l.cut.positions = l.steps * l.cut.global()
+	}
+	l.dropped = n - l.cut.positions
+	return nil
 }
 
 // instant is a dataset whose samples need no time to compute. Next writes them itself if the slot
 // is free, which costs less than waking a worker.
 type instant interface {
-	fill(fields [][]byte, samples []int32) // writes the samples to the first rows of each field
+	fill(fields [][]byte, samples []int) // writes the samples to the first rows of each field
 }
 
 // describe returns the length and a copy of the fields of ds, or an error that wraps ErrChanged if
@@ -122,7 +153,7 @@ func describe(ds Dataset) (n int, fields []Field, err error) {
 	for k := range fields {
 		fields[k].Shape = slices.Clone(fields[k].Shape)
 	}
-	if n < 1 || int64(n) > math.MaxInt32 || checkFields(fields) != nil {
+	if n < 1 || int64(n) > maxSamples || checkFields(fields) != nil {
 		return 0, nil, fmt.Errorf("dataset of type %T: its length or fields differ between two calls: %w", ds, ErrChanged)
 	}
 	return n, fields, nil
@@ -146,6 +177,7 @@ func (o Options) check() error {
 	if o.Tail > DropTail {
 		bad("tail", o.Tail, "KeepTail or DropTail")
 	}
+	errs = append(errs, o.checkRanks())
 	if o.Grace < 0 {
 		bad("grace", o.Grace, "0 (default) or more")
 	}
@@ -155,45 +187,34 @@ func (o Options) check() error {
 // Steps returns the number of batches in an epoch.
 func (l *Loader) Steps() int { return l.steps }
 
-// Dropped returns the number of samples that an epoch leaves out: 0 unless Options.Tail is
-// DropTail.
-func (l *Loader) Dropped() int { return l.samples - min(l.samples, l.steps*l.opt.Batch) }
+// Samples returns the number of samples of an epoch, of all ranks and with those that are left out:
+// that of the dataset, or of the positions of Options.Sampler.
+func (l *Loader) Samples() int { return l.cut.positions + l.dropped }
 
-// Bytes returns the bytes of Go memory that the loader keeps for indices of samples: those of an
-// epoch if Options.Shuffle is set, else those of the batches in the slots.
+// Dropped returns the number of samples that an epoch leaves out, of all ranks: 0 unless Options.Tail
+// is DropTail.
+func (l *Loader) Dropped() int { return l.dropped }
+
+// Bytes returns the bytes of Go memory that the loader keeps for the indices of the batches in the
+// slots, and for the order of blocks if the dataset is [Blocked] and Options.Shuffle is set.
 func (l *Loader) Bytes() (bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	bytes = 4 * int64(cap(l.order))
 	for _, s := range l.indices {
-		bytes += 4 * int64(cap(s))
+		bytes += 8 * int64(cap(s))
+	}
+	if o, ok := l.seq.(*blockOrder); ok {
+		bytes += o.bytes()
 	}
 	return bytes
 }
 
-// index returns the index of the sample at a position of the epoch.
-func (l *Loader) index(position int) int {
-	if l.order == nil {
-		return position
-	}
-	return int(l.order[position])
+// Workers returns the number of workers. If Options.Workers is 0, it may grow.
+func (l *Loader) Workers() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.workers)
 }
-
-// indicesOf returns the indices of the rows samples from a position on, for the batch in slot i.
-// l.mu is held.
-func (l *Loader) indicesOf(i, position, rows int) []int32 {
-	if l.order != nil {
-		return l.order[position : position+rows : position+rows]
-	}
-	s := l.indices[i][:rows:rows]
-	for k := range s {
-		s[k] = int32(position + k)
-	}
-	return s
-}
-
-// Workers returns the number of workers.
-func (l *Loader) Workers() int { return len(l.workers) }
 
 // Epoch starts pass number epoch over the data and returns at once. Workers fill the slots in the
 // order of steps. With n slots, up to n batches exist at one time: being filled, waiting for Next,
@@ -204,7 +225,7 @@ func (l *Loader) Workers() int { return len(l.workers) }
 // next epoch, otherwise the error wraps ErrBusy. If the dataset has changed since New, Epoch or
 // Next returns a *ChangedError.
 //
-// Epoch starts no goroutine, and its allocations do not depend on the number of steps.
+// The allocations of Epoch do not depend on the number of steps.
 func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, error) {
 	return l.EpochFrom(ctx, epoch, 0, slots)
 }
@@ -235,26 +256,55 @@ func (l *Loader) EpochFrom(ctx context.Context, epoch, step int, slots []Slot) (
 	if ctx.Err() != nil {
 		return nil, ended(ctx)
 	}
+	seq, err := l.reorder(epoch)
+	if err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.closed:
-		return nil, fmt.Errorf("loader: %w", ErrClosed)
-	case l.run != nil && !l.run.closed:
-		return nil, fmt.Errorf("close the run of epoch %d first: %w", l.run.epoch, ErrBusy)
-	case l.run != nil && l.run.busy > 0:
-		return nil, fmt.Errorf("epoch %d: %w", l.run.epoch, l.blocked())
+	if err := l.available(epoch); err != nil {
+		return nil, err
 	}
-	if l.opt.Shuffle && l.ordered != epoch { // an epoch that goes on has its order already
-		shuffle(l.order, l.opt.Seed, epoch)
-		l.ordered = epoch
-	}
-	for l.order == nil && len(l.indices) < len(slots) {
-		l.indices = append(l.indices, make([]int32, min(l.opt.Batch, l.samples)))
+	l.seq, l.ordered = seq, epoch
+	for len(l.indices) < len(slots) {
+		l.indices = append(l.indices, make([]int, min(l.opt.Batch, l.cut.positions)))
 	}
 	l.run = newRun(ctx, l, epoch, step, slots)
 	l.wake.Broadcast()
 	return l.run, nil
+}
+
+// reorder returns the order of an epoch. An epoch that goes on has it already.
+func (l *Loader) reorder(epoch int) (Sequence, error) {
+	l.mu.Lock()
+	err, seq, ordered := l.available(epoch), l.seq, l.ordered
+	l.mu.Unlock()
+	if err != nil || ordered == epoch {
+		return seq, err
+	}
+	// Not under the lock: a sampler may take its time.
+	seq, err = l.sequence(epoch)
+	if err != nil {
+		return nil, err
+	}
+	if n := seq.Len(); n != l.cut.positions+l.dropped {
+		return nil, fmt.Errorf("sampler of type %T: epoch %d has %d positions, epoch 0 had %d: must be the same: %w",
+			l.opt.Sampler, epoch, n, l.cut.positions+l.dropped, ErrOption)
+	}
+	return seq, nil
+}
+
+// available returns an error if no run can start. l.mu is held.
+func (l *Loader) available(epoch int) error {
+	switch {
+	case l.closed:
+		return fmt.Errorf("loader: %w", ErrClosed)
+	case l.run != nil && !l.run.closed:
+		return fmt.Errorf("close the run of epoch %d first: %w", l.run.epoch, ErrBusy)
+	case l.run != nil && l.run.busy > 0:
+		return fmt.Errorf("epoch %d: %w", l.run.epoch, l.blocked())
+	}
+	return nil
 }
 
 // checkSlots returns an error for every slot that cannot hold a batch.
@@ -282,8 +332,13 @@ func (l *Loader) checkSlots(slots []Slot) error {
 func (l *Loader) blocked() *StuckError {
 	e := new(StuckError)
 	for _, w := range l.workers {
-		if s := w.sample.Load(); s != idle {
-			e.Blocked = append(e.Blocked, Blocked{Worker: w.id, Index: int(s)})
+		switch s := w.sample.Load(); {
+		case s >= 0:
+			e.Blocked = append(e.Blocked, StuckCall{Worker: w.id, Index: int(s), Block: -1})
+		case s == syncRow:
+			e.Blocked = append(e.Blocked, StuckCall{Worker: w.id, Index: -1, Block: -1})
+		case s != idle: // see blockRow
+			e.Blocked = append(e.Blocked, StuckCall{Worker: w.id, Index: -1, Block: int(blockRow - s)})
 		}
 	}
 	return e

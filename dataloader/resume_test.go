@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -31,7 +32,7 @@ func rest(t *testing.T, l *dataloader.Loader, ds dataloader.Dataset, epoch, step
 		if b.Step != step+len(got.Rows) {
 			t.Fatalf("from step %d: got step %d after %d batches", step, b.Step, len(got.Rows))
 		}
-		if want := r.Indices(b.Step); !reflect.DeepEqual(want, append([]int32(nil), b.Indices...)) {
+		if want := r.Indices(b.Step); !slices.Equal(want, b.Indices) {
 			t.Fatalf("step %d: indices %v, the run has %v", b.Step, b.Indices, want)
 		}
 		got.add(b, s[b.Slot])

@@ -24,10 +24,10 @@ type Waiter interface{ Sync() error }
 
 // Batch is a filled slot. The caller holds it until it calls Release.
 type Batch struct {
-	Slot    int     // index into the slots of the run
-	Step    int     // number of the batch in the epoch, from 0
-	Rows    int     // samples in the slot: Options.Batch, or fewer in the last batch
-	Indices []int32 // [Rows] indices of the samples in the dataset; valid until Release or Close
+	Slot    int   // index into the slots of the run
+	Step    int   // number of the batch in the epoch, from 0
+	Rows    int   // samples in the slot: Options.Batch, or fewer in the last batch; 0 only with Options.Ranks
+	Indices []int // [Rows] indices of the samples in the dataset; valid until Release or Close
 }
 
 // state is the state of a slot.
@@ -43,16 +43,19 @@ const (
 	held                 // the caller holds it
 )
 
-// fill is a slot and the batch in it. The loader's mu guards all fields except done.
+// fill is a slot and the batch in it. The loader's mu guards all fields except done
+// and the elements of indices.
 type fill struct {
-	slot  Slot
-	state state
-	step  int           // the batch in the slot
-	rows  int           // of that batch
-	next  int           // first row that no worker has claimed
-	left  int           // rows that are not finished
-	ready Waiter        // synced before the first row
-	done  chan struct{} // capacity 1: holds a token while state is filled
+	slot    Slot
+	state   state
+	step    int           // the batch in the slot
+	first   int           // position of its first row in the epoch
+	rows    int           // of that batch
+	indices []int         // of its samples; each written by the worker that fetches it
+	next    int           // first row that no worker has claimed
+	left    int           // rows that are not finished
+	ready   Waiter        // synced before the first row
+	done    chan struct{} // capacity 1: holds a token while state is filled
 }
 
 // Run is one pass over the data. It is safe for concurrent use, but only one goroutine at a time
@@ -63,6 +66,7 @@ type Run struct {
 
 	l      *Loader
 	epoch  int
+	seq    Sequence
 	ctx    context.Context // of the workers; ends with Close
 	cancel context.CancelFunc
 
@@ -73,6 +77,7 @@ type Run struct {
 	quiet  chan struct{} // closed when the run is closed and no worker works for it
 
 	// Guarded by l.mu.
+	gate   *gate // nil: the dataset has no blocks
 	fills  []fill
 	ring   []int // slot of a step
 	issued int   // steps that have got a slot
@@ -82,15 +87,23 @@ type Run struct {
 	closed bool
 	err    error // of position failed
 	last   error // the error that Next returned, and returns from now on
+
+	begun, ended time.Time     // ended is zero before Close
+	waited       time.Duration // in Next
+	idle         time.Duration // of workers, for a slot
+	timer        *time.Timer   // of Await
 }
 
 // newRun returns a run with the first steps from step on in its slots.
 func newRun(ctx context.Context, l *Loader, epoch, step int, slots []Slot) *Run {
-	r := &Run{l: l, epoch: epoch, issued: step, given: step, fills: make([]fill, len(slots)), ring: make([]int, len(slots)), quiet: make(chan struct{})}
+	r := &Run{l: l, epoch: epoch, seq: l.seq, begun: time.Now(), issued: step, given: step, fills: make([]fill, len(slots)), ring: make([]int, len(slots)), quiet: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.failed.Store(math.MaxInt64)
+	if o, ok := l.seq.(*blockOrder); ok {
+		r.gate = newGate(o, &l.cut, step)
+	}
 	for i, s := range slots {
-		r.fills[i] = fill{slot: s, done: make(chan struct{}, 1)}
+		r.fills[i] = fill{slot: s, indices: l.indices[i], done: make(chan struct{}, 1)}
 		r.issue(i, s.Ready)
 	}
 	return r
@@ -119,13 +132,16 @@ func (r *Run) issue(i int, ready Waiter) {
 		return
 	}
 	f.step = r.issued
-	f.rows = min(r.l.opt.Batch, r.l.samples-f.step*r.l.opt.Batch)
+	f.first, f.rows = r.l.cut.rows(f.step)
 	f.next, f.left, f.ready, f.state = 0, f.rows, ready, filling
 	switch {
 	case ready != nil:
 		f.state = waiting
 	case r.l.instant != nil:
 		f.state = due
+	case f.rows == 0:
+		f.state = filled
+		f.done <- struct{}{}
 	}
 	r.ring[f.step%len(r.ring)] = i
 	r.issued++
@@ -153,12 +169,19 @@ func (r *Run) Next(ctx context.Context) (Batch, error) {
 	if f == nil || err != nil {
 		return b, err
 	}
+	var waited time.Duration
 	select {
 	case <-f.done:
-	case <-ctx.Done():
-	case <-r.ctx.Done():
+	default:
+		begin := time.Now()
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+		case <-r.ctx.Done():
+		}
+		waited = time.Since(begin)
 	}
-	return r.take(ctx, f)
+	return r.take(ctx, f, waited)
 }
 
 // errNoRun is the error of a zero Run.
@@ -193,9 +216,12 @@ func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 	}
 	f := &r.fills[r.ring[r.given%len(r.ring)]]
 	if f.state == due {
-		b := r.give(f)
-		r.l.instant.fill(f.slot.Fields, b.Indices)
-		return nil, b, nil
+		if err := fillIndices(f.indices[:f.rows], r.seq, f.first, r.l.samples); err != nil {
+			r.last = fmt.Errorf("step %d: %w", f.step, err)
+			return nil, Batch{}, r.last
+		}
+		r.l.instant.fill(f.slot.Fields, f.indices[:f.rows])
+		return nil, r.give(f), nil
 	}
 	r.asked = true
 	return f, Batch{}, nil
@@ -206,7 +232,7 @@ func (r *Run) give(f *fill) Batch {
 	f.state = held
 	r.given++
 	slot := r.ring[f.step%len(r.ring)]
-	return Batch{Slot: slot, Step: f.step, Rows: f.rows, Indices: r.l.indicesOf(slot, f.step*r.l.opt.Batch, f.rows)}
+	return Batch{Slot: slot, Step: f.step, Rows: f.rows, Indices: f.indices[:f.rows:f.rows]}
 }
 
 // over returns the error that ends a call of Next with ctx, or nil. l.mu is held.
@@ -225,10 +251,14 @@ func (r *Run) over(ctx context.Context) error {
 }
 
 // take returns the batch in f, or the error that ended the wait.
-func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
+func (r *Run) take(ctx context.Context, f *fill, waited time.Duration) (Batch, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	r.asked = false
+	if waited > 0 {
+		r.waited += waited
+		r.l.adapt(r)
+	}
 	if err := r.over(ctx); err != nil {
 		if f.state == filled && len(f.done) == 0 {
 			f.done <- struct{}{} // the next call returns this batch
@@ -245,13 +275,14 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 // Indices returns the indices of the samples of a step, in the order of its rows, whether Next has
 // returned its batch or not, in a new slice; nil if the epoch has no such step. Call it before the
 // run is closed.
-func (r *Run) Indices(step int) []int32 {
+func (r *Run) Indices(step int) []int {
 	if r == nil || r.l == nil || step < 0 || step >= r.l.steps {
 		return nil
 	}
-	var all []int32
-	for i := step * r.l.opt.Batch; i < min((step+1)*r.l.opt.Batch, r.l.samples); i++ {
-		all = append(all, int32(r.l.index(i)))
+	first, rows := r.l.cut.rows(step)
+	all := make([]int, rows)
+	if fillIndices(all, r.seq, first, r.l.samples) != nil {
+		return nil // a worker reports the error
 	}
 	return all
 }
@@ -299,6 +330,7 @@ func (r *Run) Close() error {
 	l.mu.Lock()
 	if !r.closed {
 		r.closed = true
+		r.stopClock()
 		r.cancel()
 		r.settle()
 	}

@@ -31,7 +31,7 @@ func misread(t *testing.T, dev arena.Device, workers, places int, guarded bool) 
 	l := open(t, g.watch(ds), dataloader.Options{Batch: 4, Shuffle: true, Workers: workers})
 	g.took = func(b dataloader.Batch, back dataloader.Slot) {
 		for row, id := range dataloader.View[int32](back.Fields[0]) {
-			if id != b.Indices[row] {
+			if int(id) != b.Indices[row] {
 				rows++
 			}
 		}
@@ -160,7 +160,7 @@ func TestSlotsServeTheEpochAfterOneThatEndedInMidFill(t *testing.T) {
 				stop, g.took = end, late.add
 				at := rng.IntN(12) // the step in which it ends
 				if end != nil {
-					last = int(want.Indices[min(4*at+rng.IntN(4), 44)])
+					last = want.Indices[min(4*at+rng.IntN(4), 44)]
 				}
 				r, err := l.Epoch(ctx, 1, g.slots)
 				if err != nil {
@@ -337,7 +337,7 @@ func TestCloseAtAnyPointLeavesNothingBehind(t *testing.T) {
 // call of Next, or, in the tenth epoch, through the loader.
 func closeSomewhere(t *testing.T, rng *rand.Rand, l *dataloader.Loader, ds *fake, g *stage, epoch int) {
 	g.took = func(b dataloader.Batch, back dataloader.Slot) {
-		if got := dataloader.View[int32](back.Fields[0]); !slices.Equal(got, b.Indices) {
+		if got := dataloader.View[int32](back.Fields[0]); !slices.Equal(wide(got), b.Indices) {
 			t.Errorf("epoch %d, step %d: the device got samples %v, want %v", epoch, b.Step, got, b.Indices)
 		}
 	}
@@ -416,7 +416,7 @@ func TestTheFirstBadSampleReachesNextAfterTheBatchesBefore(t *testing.T) {
 					for _, index := range good.Indices[first:] {
 						bad[index] = true
 					}
-					culprit := int(good.Indices[first])
+					culprit := good.Indices[first]
 					l := open(t, g.watch(&broken{ds, bad, culprit, k.fail}), opt)
 					got, err := g.drain(l, 1)
 					var e *dataloader.SampleError

@@ -105,6 +105,9 @@ func (s *selected) Fields() []Field {
 	return s.fields
 }
 
+// Blocks implements Blocked.
+func (s *selected) Blocks() Blocks { return blocksOf(s.Dataset) }
+
 func (s *selected) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	x := s.samples.Get().(*sample)
 	all := x.all

@@ -39,6 +39,8 @@ const (
 	domainSample  = 0x73616d706c650000
 	domainShuffle = 0x73687566666c6500
 	domainMap     = 0x6d61700000000000
+
+	domainFingerprint = 0x66696e6765720000
 )
 
 // mix is the finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
@@ -69,17 +71,4 @@ func below(p *rand.PCG, n uint64) uint64 {
 		}
 	}
 	return hi
-}
-
-// shuffle fills order with a permutation that depends on seed, epoch and the length alone.
-// Fisher–Yates, from the end.
-func shuffle(order []int32, seed uint64, epoch int) {
-	for i := range order {
-		order[i] = int32(i)
-	}
-	p := generator(domainShuffle, seed, uint64(epoch), 0)
-	for i := len(order) - 1; i > 0; i-- {
-		j := below(&p, uint64(i+1))
-		order[i], order[j] = order[j], order[i]
-	}
 }

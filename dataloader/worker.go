@@ -7,12 +7,14 @@ import (
 	"math"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 )
 
 // Values of worker.sample that are not the index of a sample.
 const (
-	idle    = math.MinInt64 // the worker is not in foreign code
-	syncRow = -1            // the worker is in a Waiter's Sync
+	idle     = math.MinInt64 // the worker is not in foreign code
+	syncRow  = -1            // the worker is in a Waiter's Sync
+	blockRow = -2            // minus i: the worker is in Load or Done of block i
 )
 
 // worker is one goroutine that fetches.
@@ -20,13 +22,16 @@ type worker struct {
 	id     int
 	dst    [][]byte     // [fields] passed to Fetch
 	sample atomic.Int64 // index of the sample that is being fetched
+	since  time.Time    // when it began to wait for a slot; zero: it does not. The loader's mu guards it
 }
 
-// job is the rows [from, to) of a slot, or its Waiter if from = to.
+// job is the rows [from, to) of a slot, its Waiter if from = to, or a block if f is nil.
 type job struct {
 	r        *Run
 	f        *fill
 	from, to int
+	group    int // of blocks
+	block    int // to decode
 }
 
 // serve is the goroutine of a worker. If a dataset ends it with runtime.Goexit, serve starts a new
@@ -46,7 +51,7 @@ func (l *Loader) serve(w *worker) {
 		l.mu.Unlock()
 	}()
 	for {
-		j, ok := l.claim()
+		j, ok := l.claim(w)
 		if !ok {
 			break
 		}
@@ -56,7 +61,7 @@ func (l *Loader) serve(w *worker) {
 }
 
 // claim waits for work and returns it. ok is false when the loader is closed.
-func (l *Loader) claim() (j job, ok bool) {
+func (l *Loader) claim(w *worker) (j job, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed {
@@ -66,7 +71,7 @@ func (l *Loader) claim() (j job, ok bool) {
 				return j, true
 			}
 		}
-		l.wake.Wait()
+		l.wait(w)
 	}
 	return job{}, false
 }
@@ -77,6 +82,10 @@ func (l *Loader) claim() (j job, ok bool) {
 func (r *Run) find() (job, bool) {
 	if r.closed || r.ctx.Err() != nil {
 		return job{}, false
+	}
+	// Decode ahead with half of the workers at most, as long as there are rows to fetch.
+	if j, ok := r.findBlock(r.gate != nil && 2*(r.gate.loading+1) > len(r.l.workers)); ok {
+		return j, true
 	}
 	for step := r.given; step < r.issued; step++ {
 		f := &r.fills[r.ring[step%len(r.ring)]]
@@ -89,17 +98,36 @@ func (r *Run) find() (job, bool) {
 			return job{r: r, f: f}, true
 		case f.state == filling && f.next < f.rows:
 			some := 1 + (f.rows-1)/(4*len(r.l.workers))
-			from := f.next
-			f.next = min(from+some, f.rows)
-			return job{r: r, f: f, from: from, to: f.next}, true
+			from, group := f.next, 0
+			some = min(some, f.rows-from)
+			if r.gate != nil {
+				if some, group = r.gate.ready(f.first+from, some); some == 0 {
+					continue
+				}
+			}
+			f.next = from + some
+			return job{r: r, f: f, from: from, to: f.next, group: group}, true
 		}
 	}
-	return job{}, false
+	return r.findBlock(false)
+}
+
+// findBlock returns a block to decode; with urgent only one that the next rows need. l.mu is held.
+func (r *Run) findBlock(urgent bool) (job, bool) {
+	if r.gate == nil {
+		return job{}, false
+	}
+	group, block, ok := r.gate.load(urgent)
+	return job{r: r, group: group, block: block}, ok
 }
 
 // do runs a job. finish runs also after a panic.
 func (w *worker) do(j job) {
 	defer w.finish(j)
+	if j.f == nil {
+		w.load(j)
+		return
+	}
 	if j.from == j.to {
 		if err := w.sync(j); err != nil {
 			j.r.fail(j.r.position(j.f.step, -1), err)
@@ -107,16 +135,28 @@ func (w *worker) do(j job) {
 		return
 	}
 	r := j.r
-	first := j.f.step * r.l.opt.Batch
 	for row := j.from; row < j.to; row++ {
 		if r.ctx.Err() != nil || r.failed.Load() < r.position(j.f.step, row) {
 			return
 		}
-		index := r.l.index(first + row)
+		if err := fillIndices(j.f.indices[row:row+1], r.seq, j.f.first+row, r.l.samples); err != nil {
+			r.fail(r.position(j.f.step, row), fmt.Errorf("step %d: %w", j.f.step, err))
+			return
+		}
+		index := j.f.indices[row]
 		if err := notEOF(w.fetch(j, row, index)); err != nil {
 			r.fail(r.position(j.f.step, row), &SampleError{Worker: w.id, Index: index, Step: j.f.step, Err: err})
 			return
 		}
+	}
+}
+
+// load decodes a block ahead. Its errors are left to Fetch, which returns them for the right sample.
+func (w *worker) load(j job) {
+	w.sample.Store(int64(blockRow - j.block))
+	defer func() { _ = recover() }()
+	if load := j.r.gate.order.plan.Load; load != nil {
+		_ = load(j.r.ctx, j.block)
 	}
 }
 
@@ -127,17 +167,59 @@ func (w *worker) finish(j job) {
 	defer l.mu.Unlock()
 	w.sample.Store(idle)
 	clear(w.dst) // a waiting worker must not keep the caller's memory alive
-	if f.state == syncing && j.from == j.to {
+	switch {
+	case f == nil:
+		r.gate.loading--
+		r.gate.at(j.group).unloaded--
+		l.wake.Broadcast()
+	case f.state == syncing && j.from == j.to:
 		f.state, f.ready = filling, nil
 		l.wake.Broadcast()
 	}
-	f.left -= j.to - j.from
-	if f.state == filling && f.left == 0 {
-		f.state = filled
-		f.done <- struct{}{}
+	if f != nil {
+		f.left -= j.to - j.from
+		if f.state == filling && f.left == 0 {
+			f.state = filled
+			f.done <- struct{}{}
+		}
+	}
+	if r.gate != nil && f != nil && j.to > j.from {
+		r.gate.at(j.group).left -= j.to - j.from
+		w.pass(r)
 	}
 	r.busy--
 	r.settle()
+}
+
+// pass closes the groups whose rows are all finished, reports their blocks as done, and opens as many
+// others. l.mu is held, but not while foreign code runs.
+func (w *worker) pass(r *Run) {
+	g, l := r.gate, r.l
+	for !g.closing && g.low < g.order.groups() && g.at(g.low).left == 0 {
+		if done := g.order.plan.Done; done != nil {
+			g.closing = true
+			blocks := g.at(g.low).blocks
+			l.mu.Unlock()
+			for _, b := range blocks {
+				w.report(done, g.order.block(b))
+			}
+			l.mu.Lock()
+			g.closing = false
+		}
+		g.low++
+		g.enter(g.low + g.window - 1)
+		l.wake.Broadcast()
+	}
+}
+
+// report calls done for a block. A panic in it changes no sample.
+func (w *worker) report(done func(int), block int) {
+	w.sample.Store(int64(blockRow - block))
+	defer func() {
+		_ = recover()
+		w.sample.Store(idle)
+	}()
+	done(block)
 }
 
 // fail records err for a position, unless an earlier position failed.

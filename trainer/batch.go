@@ -208,7 +208,7 @@ func (p *epochPass) fill(ctx context.Context, s *slot, program *boundProgram, b 
 	s.batch = dataloader.Batch{Slot: s.index, Step: p.steps, Rows: b.Rows}
 	s.indices = s.indices[:0]
 	for row := range b.Rows {
-		s.indices = append(s.indices, int32(row))
+		s.indices = append(s.indices, row)
 	}
 	s.batch.Indices = s.indices
 	if err := t.invalidateKept(s); err != nil {

@@ -65,7 +65,7 @@ func (o Options) relevantTo(k programKey) Options {
 	for i := range o.Objectives {
 		o.Objectives[i].Schedule, o.Objectives[i].Every = nil, 0
 	}
-	o.Schedule, o.Sequential, o.Tail, o.Workers, o.Progress = nil, false, 0, 0, nil
+	o.Schedule, o.Sequential, o.Sampler, o.Tail, o.Workers, o.Progress = nil, false, nil, 0, 0, nil
 	switch {
 	case k.mode != compile.Train:
 		o.Optimizer, o.Guard, o.Recompute, o.Objectives, o.Unfreeze = nil, 0, Recompute{}, nil, nil

@@ -25,6 +25,16 @@ func (m *mistakes) addf(format string, args ...any) {
 	m.errs = append(m.errs, fmt.Errorf(format+": %w", append(args, m.class)...))
 }
 
+// checkReading adds the mistakes in the options of reading samples.
+func (o *Options) checkReading(bad *mistakes) {
+	if o.Workers < 0 || o.Workers > dataloader.MaxWorkers {
+		bad.addf("workers %d: must be 1 to %d, or 0 for the default", o.Workers, dataloader.MaxWorkers)
+	}
+	if o.Sampler != nil && o.Sequential {
+		bad.addf("sampler and sequential: a sampler chooses the order, set one of them")
+	}
+}
+
 // check returns every mistake that shows without a model. needDevice makes a missing device one.
 func (o *Options) check(needDevice bool) error {
 	bad := &mistakes{class: ErrOption}
@@ -44,9 +54,7 @@ func (o *Options) check(needDevice bool) error {
 	if o.Memory < 0 {
 		bad.addf("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
-	if o.Workers < 0 || o.Workers > dataloader.MaxWorkers {
-		bad.addf("workers %d: must be 1 to %d, or 0 for the default", o.Workers, dataloader.MaxWorkers)
-	}
+	o.checkReading(bad)
 	// These are values of an enumeration, which other packages may extend.
 	if p := o.Precision; p != 0 && p != arena.Float32 && !p.Half() {
 		bad.addf("precision %v: must be float32, bfloat16 or float16", p)

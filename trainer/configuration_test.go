@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -69,12 +70,12 @@ func TestAnyConfigurationRunsInItsPlanOrIsRefused(t *testing.T) {
 }
 
 func anyConfiguration(t *testing.T, dev kernels.Device) {
-	r, count := random(t), 200
+	r, count := random(t), seed.Cases(60, 200)
 	switch {
 	case testing.Short():
 		count = 24
 	case !dev.Unified(): // where a refusal weighs more changes
-		count = 50
+		count = seed.Cases(30, 50)
 	}
 	for i := range count {
 		model, opt, ds := configuration(t, r)

@@ -117,6 +117,6 @@ func (p *epochPass) result() Result {
 		r.Skipped += o.Skipped
 		r.NonFinite += o.NonFinite
 	}
-	r.Samples, r.Steps, r.Uploaded = p.samples, p.steps, p.uploaded
+	r.Samples, r.Steps, r.Uploaded, r.Input = p.samples, p.steps, p.uploaded, p.reader.stalls()
 	return r
 }

@@ -20,7 +20,7 @@ type batchSource struct {
 	dataset int                // index into Options.Resident, or streamed
 	read    dataloader.Dataset // what the loader reads: the samples, or the indices of resident ones
 	data    extent             // of the dataset
-	samples int                // of read
+	samples int                // of the pass: those of read, or of Options.Sampler
 	fields  []dataloader.Field // of read
 	full    *boundProgram      // the program of a full batch, of the first objective
 	tail    programKey         // of the last, short batch and the first objective; zero if there is none
@@ -61,30 +61,44 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, averaged bo
 	if err := t.plan.checkFields(mode, s.dataset, s.fields); err != nil {
 		return s, err
 	}
+	if mode == compile.Train && opt.Sampler != nil {
+		l, err := t.loaders.get(mode, ds, s)
+		if err != nil {
+			return s, err
+		}
+		s.samples = l.Samples()
+	}
 	full := t.plan.fullKey(mode, s.dataset)
 	full.averaged = averaged
 	s.full = t.programs[full]
+	err = t.openTail(ctx, mode, &s)
+	return s, err
+}
+
+// openTail compiles the program of the last, short batch of a source if it has one.
+func (t *Trainer) openTail(ctx context.Context, mode compile.Mode, s *batchSource) error {
+	opt := &t.plan.opt
 	// The length of a dataset decides the last batch: its rows, and its place in the window.
 	// Example: 1,000 samples in batches of 128 are 7 full batches and one of 104; with Accumulate 4
 	// that is step 7, the last one of the second window, so it updates.
 	tail := s.samples % opt.rows(mode)
 	if tail == 0 || mode == compile.Train && opt.Tail == dataloader.DropTail {
-		return s, nil
+		return nil
 	}
 	steps := s.samples/opt.rows(mode) + 1
 	window, _, _ := opt.window(mode, steps-1, steps)
 	s.tail = t.plan.key(mode, tail, s.dataset, window, 0)
-	s.tail.averaged = averaged
-	err = t.ensurePrograms(ctx, s.tail)
+	s.tail.averaged = s.full.averaged
+	err := t.ensurePrograms(ctx, s.tail)
 	if errors.Is(err, frontend.ErrRows) {
-		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
+		return fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
 			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
 			tail, s.samples, opt.Batch, err)
 	}
 	if err != nil {
-		return s, fmt.Errorf("last batch of %d: %w", tail, err)
+		return fmt.Errorf("last batch of %d: %w", tail, err)
 	}
-	return s, nil
+	return nil
 }
 
 // fullKey returns the key of the program for full batches of a dataset; in training, of the one
@@ -154,8 +168,9 @@ func scaleOf(f dataloader.Field) float64 {
 // extent is what a plan or a pass has to know of a dataset. It is read once, as the dataset's code may
 // panic or return another value the next time.
 type extent struct {
-	samples int
-	fields  []dataloader.Field
+	samples     int
+	fields      []dataloader.Field
+	fingerprint uint64 // 0: unknown
 }
 
 // readExtent returns the extent of ds. A panic in ds is an error.
@@ -165,7 +180,12 @@ func readExtent(ds dataloader.Dataset) (e extent, err error) {
 			err = fmt.Errorf("dataset of type %T: %w", ds, &dataloader.PanicError{Value: p, Stack: debug.Stack()})
 		}
 	}()
-	return extent{samples: ds.Len(), fields: slices.Clone(ds.Fields())}, nil
+	e = extent{samples: ds.Len(), fields: slices.Clone(ds.Fields())}
+	// A wrapper of the user's that hides what it wraps must not look like other data.
+	if _, ok := ds.(dataloader.Fingerprinter); ok {
+		e.fingerprint = dataloader.Fingerprint(ds)
+	}
+	return e, nil
 }
 
 // sampleBytes returns the size of one sample.

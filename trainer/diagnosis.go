@@ -83,7 +83,7 @@ func (p *epochPass) replayWindow(s *slot) (step int, err error) {
 	if p.ds == nil { // the caller of Step made the data
 		return last, nil
 	}
-	var indices [][]int32
+	var indices [][]int
 	for step := first; step < last; step++ {
 		indices = append(indices, p.reader.run.Indices(step))
 	}
@@ -120,7 +120,7 @@ func (p *epochPass) refill(s *slot) error {
 			n := int(f.Bytes())
 			dst[k] = s.host[f.Name][row*n : (row+1)*n : (row+1)*n]
 		}
-		at := dataloader.At{Index: int(index), Epoch: p.epoch, Seed: t.loaders.seed(p.mode)}
+		at := dataloader.At{Index: index, Epoch: p.epoch, Seed: t.loaders.seed(p.mode)}
 		if err := fetch(p.source.read, at, dst); err != nil {
 			return err
 		}

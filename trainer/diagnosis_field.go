@@ -102,7 +102,7 @@ func (d *diagnosis) checkFields() error {
 					continue
 				}
 				return &NonFiniteError{Label: f.name, Index: i, Value: got, Decoded: finite(stored), Stored: stored,
-					Samples: len(d.slot.indices), Sample: int(d.slot.indices[row]), err: ErrNonFinite}
+					Samples: len(d.slot.indices), Sample: d.slot.indices[row], err: ErrNonFinite}
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (f *storedField) decoded(x float64) float64 {
 func (d *diagnosis) readSample(f *storedField, row int) ([]float64, error) {
 	v := f.value
 	if v.Ref.Region == ir.Resident { // whose rows are all samples
-		row = int(d.slot.indices[row])
+		row = d.slot.indices[row]
 	}
 	v.Spec.Shape = v.Spec.Shape[1:]
 	v.Ref.Size = v.Spec.Bytes()
@@ -149,7 +149,7 @@ func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
 		e.err, e.BadLabel, e.Classes, e.Index = ErrLabel, int64(l), classes, i
 		if f := d.fields.under(d.program, labels); f != nil { // else the model computes the labels
 			e.Op, e.Label, e.labels = "", f.name, f.sampleElems()
-			e.Sample, e.Index = int(d.slot.indices[i/e.labels]), i%e.labels
+			e.Sample, e.Index = d.slot.indices[i/e.labels], i%e.labels
 		}
 		return e
 	}
@@ -170,7 +170,7 @@ func (d *diagnosis) blameWeight(in *ir.Instr, name string, w []float64, e *NonFi
 			continue
 		}
 		row := i / f.sampleElems()
-		e.Sample, e.Index = int(d.slot.indices[row]), i%f.sampleElems()
+		e.Sample, e.Index = d.slot.indices[row], i%f.sampleElems()
 		x, err := d.readSample(f, row)
 		if err != nil {
 			return err

@@ -31,6 +31,9 @@ type Result struct {
 	// Metrics are those of Model.Metrics, in their order. Nil after Fit, unless Options.TrainMetrics
 	// is set. The caller owns the slice.
 	Metrics []MetricResult
+	// Input says who waited for whom: the device for data, or the workers that read for the device. Its
+	// String is one line. It differs from run to run; after Restore it is of the rest of the epoch.
+	Input dataloader.Stalls
 }
 
 // Fit trains one epoch. Each batch is uploaded once, and each objective of the model has a step on

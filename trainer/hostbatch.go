@@ -117,7 +117,7 @@ func (h *hostBatch) yield(b dataloader.Batch, yield func(Prediction, error) bool
 		h.row = make([]float64, width)
 	}
 	for r, i := range b.Indices {
-		p := Prediction{Sample: int(i), named: h.named}
+		p := Prediction{Sample: i, named: h.named}
 		at, row := int64(0), h.row
 		for k, s := range h.specs {
 			n := s.Shape.Elems() / b.Rows

@@ -32,6 +32,7 @@ type Info struct {
 	Order         uint64             `json:"order,omitempty"`          // RestoreOptions.Order of the last restore that set it
 	RateFactor    float64            `json:"rate_factor"`              // product of all RestoreOptions.RateFactor
 
+	Data     *DataInfo    `json:"data,omitempty"`    // of the last epoch that was begun; nil: unknown
 	Epoch    *EpochInfo   `json:"epoch,omitempty"`   // of the unfinished epoch; nil at the start of an epoch
 	Windows  []WindowInfo `json:"windows,omitempty"` // unfinished windows of Trainer.Step
 	Settings []Setting    `json:"settings"`          // the options that a restore compares
@@ -93,10 +94,13 @@ type WindowInfo struct {
 	Lost      bool   `json:"lost,omitempty"`
 }
 
-// DataInfo identifies a dataset by its length and its fields.
+// DataInfo identifies a dataset by its length, its fields and its fingerprint.
 type DataInfo struct {
 	Samples int      `json:"samples"`
 	Fields  []string `json:"fields"` // as "x float32 [4]"
+	// Fingerprint is that of dataloader.Fingerprint, in hexadecimal digits; "" if the
+	// dataset is no dataloader.Fingerprinter: then length and fields alone are compared.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 // Setting is an option as text.
@@ -176,7 +180,7 @@ func (t *Trainer) stateInfo(p *epochPass) (Info, error) {
 	defer t.mu.Unlock()
 	c := &t.counters
 	i.Epochs, i.Steps, i.UpdatesBefore, i.LossScale = c.epochs, c.steps, c.before, c.scaling
-	i.Order, i.RateFactor = c.order, c.rateFactor
+	i.Order, i.RateFactor, i.Data = c.order, c.rateFactor, c.data
 	for k, o := range plan.info.objectives {
 		i.Objectives = append(i.Objectives, ObjectiveInfo{o.name, c.updates[k], c.nonFinite[k]})
 	}
@@ -230,17 +234,18 @@ func (p *epochPass) unfinished(c *counters) *unfinishedEpoch {
 func (t *Trainer) begin(p *epochPass) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c, u := &t.counters, t.unfinished
+	c, u, data := &t.counters, t.unfinished, p.source.data.info()
 	if u == nil {
+		c.data = &data
 		p.epoch, p.stepsBefore, p.updatesBefore = c.epochs, c.steps, slices.Clone(c.updates)
 		c.epochs++
 		return nil
 	}
-	if now := p.source.data.info(); now.Samples != u.Data.Samples || !slices.Equal(now.Fields, u.Data.Fields) {
-		return fmt.Errorf("step %d of epoch %d is next, of %d samples with fields %q, and this dataset has %d with %q: "+
-			"pass the same data, or set RestoreOptions.NextEpoch: %w", u.position.Step+1, u.position.Epoch,
-			u.Data.Samples, u.Data.Fields, now.Samples, now.Fields, ErrData)
+	if !u.Data.same(data) {
+		return fmt.Errorf("step %d of epoch %d is next, of %v, and this dataset has %v: "+
+			"pass the same data, or set RestoreOptions.NextEpoch: %w", u.position.Step+1, u.position.Epoch, u.Data, data, ErrData)
 	}
+	c.data = &data
 	p.epoch, p.steps, p.pending = u.position.Epoch, u.position.Step, t.plan.objectiveNamed(u.position.Objective)
 	p.samples, p.uploaded, p.correct = u.Samples, u.Uploaded, float64(u.Correct)
 	for i := range min(len(p.totals), len(u.Metrics)) {
@@ -260,10 +265,28 @@ func (t *Trainer) begin(p *epochPass) error {
 // info identifies the dataset.
 func (e extent) info() DataInfo {
 	d := DataInfo{Samples: e.samples}
+	if e.fingerprint != 0 {
+		d.Fingerprint = fmt.Sprintf("%016x", e.fingerprint)
+	}
 	for _, f := range e.fields {
 		d.Fields = append(d.Fields, describeField(f))
 	}
 	return d
+}
+
+// same reports whether d and e are of the same data, as far as both know.
+func (d DataInfo) same(e DataInfo) bool {
+	return d.Samples == e.Samples && slices.Equal(d.Fields, e.Fields) &&
+		(d.Fingerprint == e.Fingerprint || d.Fingerprint == "" || e.Fingerprint == "")
+}
+
+// String returns the data in words.
+func (d DataInfo) String() string {
+	s := fmt.Sprintf("%d samples with fields %q", d.Samples, d.Fields)
+	if d.Fingerprint != "" {
+		s += " and fingerprint " + d.Fingerprint
+	}
+	return s
 }
 
 // describeField returns the name, type and shape of a field, and how it is decoded.

@@ -36,7 +36,7 @@ func (ls *loaders) get(mode compile.Mode, ds dataloader.Dataset, source batchSou
 	train := mode == compile.Train
 	isFor := func(l loader) bool { return comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train }
 	for _, l := range ls.open {
-		if isFor(l) && l.length == source.samples {
+		if isFor(l) && l.length == source.data.samples {
 			return l.loader, nil
 		}
 	}
@@ -47,13 +47,13 @@ func (ls *loaders) get(mode compile.Mode, ds dataloader.Dataset, source batchSou
 	}
 	opt := dataloader.Options{Batch: ls.opt.rows(mode), Seed: ls.seed(mode), Workers: ls.opt.Workers}
 	if train {
-		opt.Shuffle, opt.Tail = !ls.opt.Sequential, ls.opt.Tail
+		opt.Shuffle, opt.Sampler, opt.Tail = !ls.opt.Sequential && ls.opt.Sampler == nil, ls.opt.Sampler, ls.opt.Tail
 	}
 	l, err := dataloader.New(source.read, opt)
 	if err != nil {
 		return nil, err
 	}
-	ls.open = append(ls.open, loader{ds: ds, length: source.samples, train: train, loader: l})
+	ls.open = append(ls.open, loader{ds: ds, length: source.data.samples, train: train, loader: l})
 	if len(ls.open) > maxLoaders {
 		oldest := ls.open[0].loader
 		return l, ls.closeIf(func(l loader) bool { return l.loader == oldest })

@@ -77,6 +77,9 @@ func (t *Trainer) newRestoration(info Info, tensors []NamedSpec, opt RestoreOpti
 			}
 		}
 		r.compareSettings(bad)
+		if err := r.compareData(); err != nil {
+			return nil, err
+		}
 	}
 	r.compareTensors(tensors, bad)
 	r.compareRest()
@@ -177,12 +180,7 @@ func (r *restoration) compareSettings(bad *RestoreError) {
 			bad.Options = append(bad.Options, Difference{now.Name, was, now.Value,
 				"its state means something else: set the same, or RestoreOptions.ParametersOnly"})
 		case nextEpoch:
-			unfinished := r.info.Epoch != nil || len(r.info.Windows) > 0
-			effect := "training goes on with it"
-			if unfinished && r.exact {
-				r.exact, effect = false, fmt.Sprintf("training goes on with it in epoch %d; the rest of epoch %d is left out", r.info.Epochs, r.info.Epochs-1)
-			}
-			r.differ(now.Name, was, now.Value, effect)
+			r.differ(now.Name, was, now.Value, r.leaveEpoch())
 		case continues:
 			r.differ(now.Name, was, now.Value, "training goes on with it")
 		case noDifference:
@@ -192,6 +190,34 @@ func (r *restoration) compareSettings(bad *RestoreError) {
 	if r.info.Plan != t.captures.fingerprint {
 		r.differ("memory plan", r.info.Plan, t.captures.fingerprint, "it makes no difference by itself")
 	}
+}
+
+// leaveEpoch leaves out the rest of an unfinished epoch, and returns the effect in words.
+func (r *restoration) leaveEpoch() string {
+	if unfinished := r.info.Epoch != nil || len(r.info.Windows) > 0; !unfinished || !r.exact {
+		return "training goes on with it"
+	}
+	r.exact = false
+	return fmt.Sprintf("training goes on with it in epoch %d; the rest of epoch %d is left out", r.info.Epochs, r.info.Epochs-1)
+}
+
+// compareData compares the data of the state with those that training goes on with.
+func (r *restoration) compareData() error {
+	saved := r.info.Data
+	if r.info.Epoch != nil {
+		saved = &r.info.Epoch.Data
+	}
+	if saved == nil || r.opt.Data == nil {
+		return nil
+	}
+	e, err := readExtent(r.opt.Data)
+	if err != nil {
+		return err
+	}
+	if now := e.info(); !saved.same(now) {
+		r.differ("data", saved.String(), now.String(), r.leaveEpoch())
+	}
+	return nil
 }
 
 // differ records a difference that is safe.

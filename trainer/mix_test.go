@@ -18,13 +18,14 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-var mixes = flag.Int("mixes", 20, "how many random mixes of nets and options are tried; 200 take some minutes")
+var mixes = flag.Int("mixes", seed.Cases(10, 20), "how many random mixes of nets and options are tried; 200 take some minutes")
 
 // mix is a net, data for it, and options that do not go together on purpose.
 type mix struct {

@@ -149,7 +149,7 @@ func (e *DivisionError) Unwrap() error { return ErrDivision }
 
 // badIndex returns an *IndexError if the status word of a step names a bad index, and a
 // *DivisionError if it names a divisor of 0. samples are the indices of the batch's samples.
-func badIndex(indices []ir.Indices, status, samples []int32) error {
+func badIndex(indices []ir.Indices, status []int32, samples []int) error {
 	x, ok := layout.FindBadIndex(indices, status)
 	if !ok {
 		return nil
@@ -157,7 +157,7 @@ func badIndex(indices []ir.Indices, status, samples []int32) error {
 	sample, at, field := -1, x.At, ""
 	// Each is the number of indices of a sample, 0 if they are not a field of it.
 	if x.Each > 0 && x.At/x.Each < len(samples) {
-		sample, at, field = int(samples[x.At/x.Each]), x.At%x.Each, x.Field
+		sample, at, field = samples[x.At/x.Each], x.At%x.Each, x.Field
 	}
 	if x.Divides {
 		return &DivisionError{Node: x.Node, Field: field, Sample: sample, At: at}

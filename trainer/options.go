@@ -127,6 +127,9 @@ type Options struct {
 	// Sequential trains in the dataset's own order. Default: each epoch has an order of its own, a
 	// function of Seed.
 	Sequential bool
+	// Sampler chooses the samples of each training epoch and their order. Default: every sample once,
+	// in the order that Sequential says. Evaluate and Predict always use all samples in their order.
+	Sampler dataloader.Sampler
 	// Tail selects what Fit does with the last samples of an epoch, if they do not fill a batch.
 	// Default: they are a step of their own; with trained batch normalization Fit refuses a last
 	// batch of 1. Evaluate and Predict always use all samples.
@@ -184,6 +187,8 @@ type Progress struct {
 	StepLoss   float64 // mean over the samples of this step, weighted in the same way
 	StepNorm   float64 // Step.Norm of this step; NaN if it is not computed
 	StepNumber int64   // number of this training step, counted from 1 since New; 0 in Evaluate
+
+	Input dataloader.Stalls // since the pass began; see Result.Input
 }
 
 // Guard selects what is checked before a parameter changes.

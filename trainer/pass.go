@@ -91,7 +91,7 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 	defer func() { err = p.finish(err) }()
 	var before *slot // of the previous step, if that is in flight
 	for {
-		b, err := p.next(ctx)
+		b, err := p.next(ctx, before)
 		if err == io.EOF {
 			return p.collect(ctx, before)
 		}
@@ -112,8 +112,9 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 }
 
 // next waits for the next batch. It opens the reader first if that is not open: at the start, and
-// after the body of a pass of Steps has used the slots.
-func (p *epochPass) next(ctx context.Context) (dataloader.Batch, error) {
+// after the body of a pass of Steps has used the slots. before is the slot of the step in flight, or
+// nil.
+func (p *epochPass) next(ctx context.Context, before *slot) (dataloader.Batch, error) {
 	if !p.reader.isOpen() {
 		if p.steps == p.total {
 			return dataloader.Batch{}, io.EOF
@@ -122,6 +123,7 @@ func (p *epochPass) next(ctx context.Context) (dataloader.Batch, error) {
 			return dataloader.Batch{}, err
 		}
 	}
+	p.awaitIdle(before)
 	return p.reader.run.Next(ctx)
 }
 
@@ -277,7 +279,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 		sums := &p.objectives[s.objective]
 		report(Progress{Objective: p.last.Objective, Epoch: p.epoch, Step: p.last.Step, Steps: p.total,
 			Samples: p.rowsBefore(p.last.Step), Loss: sums.loss / sums.weight, Accuracy: p.accuracy(),
-			StepLoss: p.last.Loss, StepNorm: p.last.Norm, StepNumber: p.last.Number})
+			StepLoss: p.last.Loss, StepNorm: p.last.Norm, StepNumber: p.last.Number, Input: p.reader.stalls()})
 	}
 	if p.body != nil {
 		return p.body.call(ctx, p)

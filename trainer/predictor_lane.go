@@ -32,7 +32,7 @@ type lane struct {
 	results []byte
 	status  []int32 // the status word; nil if no program has one
 	outcome arena.Span
-	rows    []int32 // 0, 1, 2, …: the samples of a batch, for errors
+	rows    []int // 0, 1, 2, …: the samples of a batch, for errors
 }
 
 // predictorProgram is a program that is bound to a lane.
@@ -85,9 +85,9 @@ func (w *predictorWeights) openMemory() (err error) {
 
 // newLane makes lane i. After an error, close releases what was made.
 func (w *predictorWeights) newLane(i int) (l *lane, err error) {
-	l = &lane{index: i, fields: make(map[string][]byte), rows: make([]int32, w.plan.opt.Batch)}
+	l = &lane{index: i, fields: make(map[string][]byte), rows: make([]int, w.plan.opt.Batch)}
 	for r := range l.rows {
-		l.rows[r] = int32(r)
+		l.rows[r] = r
 	}
 	if l.stream, err = w.memory.device.NewStream(fmt.Sprintf("predict %d", i)); err != nil {
 		return l, fmt.Errorf("stream: %w", err)

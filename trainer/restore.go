@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -40,6 +41,10 @@ type RestoreOptions struct {
 	// is part of the state from then on, and multiplies the factors of earlier restores. Above 0,
 	// at most 1; 0 means 1.
 	RateFactor float64
+	// Data is the dataset that training goes on with. If it is not that of the state, Restored lists the
+	// difference, and training goes on with the next epoch. nil: it is not compared; in the middle of
+	// an epoch Fit and Steps refuse other data.
+	Data dataloader.Dataset
 }
 
 // Restored says how training goes on after Restore.
@@ -91,6 +96,11 @@ func (t *Trainer) restore(ctx context.Context, src StateSource, opt RestoreOptio
 		return Restored{}, fmt.Errorf("RateFactor %v: must be above 0 and at most 1, or 0 for 1: %w", opt.RateFactor, ErrOption)
 	case t.usage.pausedPass() != nil:
 		return Restored{}, fmt.Errorf("the trainer is %w: leave the loop over Steps first", ErrBusy)
+	}
+	if opt.Data != nil {
+		if err := dataloader.Check(opt.Data); err != nil {
+			return Restored{}, fmt.Errorf("RestoreOptions.Data: %w", err)
+		}
 	}
 	info, err := src.Info()
 	if err != nil {
@@ -245,6 +255,7 @@ func (r *restoration) setCounters() {
 		t.counters = c
 		return
 	}
+	c.data = i.Data
 	c.epochs, c.steps, c.before, c.rateFactor = i.Epochs, i.Steps, i.UpdatesBefore, c.rateFactor*i.RateFactor
 	for k, o := range i.Objectives {
 		c.updates[k], c.nonFinite[k] = o.Updates, o.NonFinite

@@ -42,7 +42,11 @@ func (p *planned) comparedSettings() (all []comparedSetting) {
 	o := &p.opt
 	add(nextEpoch, "batch", o.Batch)
 	add(nextEpoch, "accumulate", max(1, o.Accumulate))
-	add(nextEpoch, "order of samples", map[bool]string{true: "that of the dataset", false: "random"}[o.Sequential])
+	order := map[bool]string{true: "that of the dataset", false: "random"}[o.Sequential]
+	if o.Sampler != nil {
+		order = fmt.Sprintf("%T %s", o.Sampler, valuesOf(o.Sampler))
+	}
+	add(nextEpoch, "order of samples", order)
 	add(nextEpoch, "tail", map[dataloader.Tail]string{dataloader.KeepTail: "kept", dataloader.DropTail: "dropped"}[o.Tail])
 	add(nextEpoch, "seed", o.Seed)
 	for i := range p.own {

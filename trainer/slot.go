@@ -47,7 +47,7 @@ type slot struct {
 	first    bool     // no other step of this batch comes before
 	last     bool     // no other step of this batch follows
 	batch    dataloader.Batch
-	indices  []int32 // of the batch's samples
+	indices  []int   // of the batch's samples
 	rate     float64 // learning rate of the update, after the schedule; set in training
 }
 
@@ -83,7 +83,7 @@ func newSlot(m *memory, i, rows int) (s *slot, err error) {
 
 // openStep makes what the slot has for the steps of its objective.
 func (s *slot) openStep(m *memory, rows int) (err error) {
-	s.indices = make([]int32, 0, rows)
+	s.indices = make([]int, 0, rows)
 	if s.ready, err = m.device.NewEvent(); err != nil {
 		return fmt.Errorf("event: %w", err)
 	}

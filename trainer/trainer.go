@@ -54,8 +54,9 @@ type counters struct {
 	scaling optim.ScalingState
 	// nonFinite counts, by objective, its last steps in a row that Options.SkipNonFinite skipped.
 	nonFinite  []int
-	order      uint64  // of samples: RestoreOptions.Order
-	rateFactor float64 // of all rates: the product of RestoreOptions.RateFactor
+	order      uint64    // of samples: RestoreOptions.Order
+	rateFactor float64   // of all rates: the product of RestoreOptions.RateFactor
+	data       *DataInfo // of the last epoch that was begun, nil if unknown
 }
 
 // New compiles the model, plans its memory, allocates it on the device in one piece, and writes the

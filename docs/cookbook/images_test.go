@@ -140,7 +140,7 @@ func Example_images() {
 		log.Fatal(err)
 	}
 	defer t.Close()
-	for range 4 {
+	for range 8 {
 		if _, err := t.Fit(ctx, &train); err != nil {
 			log.Fatal(err)
 		}

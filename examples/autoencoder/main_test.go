@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/examples/internal/runtest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 )
 
 func TestTheAutoencoderLearnsInFlatMemoryAndDrawsWhatItLearned(t *testing.T) {
-	samples, loss := 18000, 0.03
+	samples, loss := seed.Cases(9000, 18000), seed.Cases(0.05, 0.03)
 	if testing.Short() {
 		samples, loss = 6000, 0.06 // the mean digit of all leaves 0.067
 	}

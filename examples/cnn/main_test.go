@@ -4,10 +4,11 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/examples/internal/runtest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 )
 
 func TestTheNetworkLearnsDigitsInFlatMemory(t *testing.T) {
-	samples, accuracy := 12000, 0.95
+	samples, accuracy := seed.Cases(6000, 12000), seed.Cases(0.92, 0.95)
 	if testing.Short() {
 		samples, accuracy = 3000, 0.85
 	}
@@ -26,6 +27,8 @@ func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }
 
-func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 20000, 1) }
+func TestAccuracyIsKeptIn16Bits(t *testing.T) {
+	runtest.KeepsItsAccuracy(t, example, seed.Cases(6000, 20000), 1)
+}
 
 func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example, 1) }

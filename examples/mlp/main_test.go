@@ -17,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/examples/internal/run"
 	"github.com/evenkeel/evenkeel/examples/internal/runtest"
 	"github.com/evenkeel/evenkeel/internal/page"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -221,7 +222,9 @@ func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }
 
-func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 30000, 2) }
+func TestAccuracyIsKeptIn16Bits(t *testing.T) {
+	runtest.KeepsItsAccuracy(t, example, seed.Cases(12000, 30000), 2)
+}
 
 func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example, 5) }
 

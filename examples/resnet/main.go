@@ -1,5 +1,5 @@
 // Command resnet trains a small residual network with batch normalization on images of 3×32×32: on
-// CIFAR-10 if -data is its directory, else on shapes that it draws itself (see shapes.go). Training
+// CIFAR-10 if -data is its directory, else on shapes that it draws itself (see package shapes). Training
 // images are shifted and mirrored at random.
 package main
 
@@ -10,8 +10,15 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/examples/internal/run"
+	"github.com/evenkeel/evenkeel/examples/internal/shapes"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
+)
+
+// Images have three channels of side×side pixels.
+const (
+	side    = shapes.Side
+	classes = shapes.Classes
 )
 
 var example = run.Example{
@@ -51,7 +58,7 @@ func load(f run.Flags) (train, test dataloader.Dataset, err error) {
 	if f.Data != "" {
 		train, test, err = dataloader.CIFAR10(f.Data)
 	} else {
-		train, test, err = shapes(f.Seed, 10000, 2000)
+		train, test, err = shapes.Sets(f.Seed, 10000, 2000)
 	}
 	if err != nil || f.Resident { // resident samples cannot change from epoch to epoch
 		return train, test, err

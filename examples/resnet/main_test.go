@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/examples/internal/run"
 	"github.com/evenkeel/evenkeel/examples/internal/runtest"
+	"github.com/evenkeel/evenkeel/examples/internal/shapes"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
@@ -53,12 +54,12 @@ func sample(t *testing.T, ds dataloader.Dataset, i, epoch int) (x []byte, y byte
 }
 
 func TestShapesAreAFunctionOfTheSeed(t *testing.T) {
-	a, test, err := shapes(7, 50, 50)
+	a, test, err := shapes.Sets(7, 50, 50)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, _ := shapes(7, 20, 1)
-	c, _, _ := shapes(8, 20, 1)
+	b, _, _ := shapes.Sets(7, 20, 1)
+	c, _, _ := shapes.Sets(8, 20, 1)
 	for i := range 20 {
 		x, y := sample(t, a, i, 0)
 		again, label := sample(t, b, i, 0)
@@ -74,7 +75,7 @@ func TestShapesAreAFunctionOfTheSeed(t *testing.T) {
 }
 
 func TestAugmentationMovesAndMirrorsTheWholeImageTheSameEachTime(t *testing.T) {
-	plain, _, err := shapes(1, 1, 1)
+	plain, _, err := shapes.Sets(1, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestDrawASheet(t *testing.T) {
 	if name == "" {
 		t.Skip("needs EVENKEEL_SHEET, the name of a file to write")
 	}
-	ds, _, err := shapes(1, 400, 1)
+	ds, _, err := shapes.Sets(1, 400, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,10 @@ var suffixes = []string{"_test", "_export", "_amd64", "_arm64", "_linux", "_darw
 
 // programs are the directories of commands outside examples.
 var programs = map[string]bool{
+	"cmd/evenkeel-pack":     true,
 	"internal/gpucheck":     true,
 	"internal/peer":         true,
+	"internal/peer/data":    true,
 	"internal/peer/gan":     true,
 	"internal/peer/onnxout": true,
 	"internal/peer/predict": true,
@@ -49,7 +51,7 @@ func Names(files []File) []error {
 		if pkg != dir && !(pkg == "main" && (strings.HasPrefix(f.Dir, "examples/") || programs[f.Dir])) {
 			errs = append(errs, fmt.Errorf("%s: package %s is in directory %s: both must have the same name", f.Path, f.AST.Name.Name, dir))
 		}
-		if !noun.MatchString(dir) {
+		if !noun.MatchString(dir) && !(strings.HasPrefix(f.Dir, "cmd/") && programs[f.Dir]) { // a command is called as its users call it
 			errs = append(errs, fmt.Errorf("%s: the name of a package must be one lower-case noun", f.Dir))
 		}
 	}

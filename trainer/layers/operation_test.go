@@ -39,7 +39,7 @@ type opCase struct {
 // opCases lists the cases of all families.
 func opCases() []opCase {
 	return slices.Concat(sliceCases(), shapeCases(), constantCases(), compareCases(), scanCases(), topkCases(),
-		arithmeticCases(), elementwiseCases(), reduceCases(), matMulCases(), einsumCases(), softmaxCases(), lossCases(), recurrentCases())
+		arithmeticCases(), elementwiseCases(), reduceCases(), matMulCases(), einsumCases(), softmaxCases(), lossCases(), recurrentCases(), mixingCases())
 }
 
 // devices are those that operations are tested on. The tag gpu adds one.

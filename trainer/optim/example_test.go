@@ -78,7 +78,7 @@ func Example() {
 	fit(opt)
 	// Output:
 	// <nil>
-	// loss 3.3, then 0.00
+	// loss 3.2, then 0.00
 }
 
 func ExampleSGD() {
@@ -113,7 +113,7 @@ func ExampleRMSProp() {
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
-	// loss 3.1, then 0.00
+	// loss 3.0, then 0.00
 	// state: 4.00 bytes an element
 }
 
@@ -122,7 +122,7 @@ func ExampleAdam() {
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
-	// loss 2.6, then 0.00
+	// loss 2.5, then 0.00
 	// state: 8.00 bytes an element
 }
 
@@ -132,7 +132,7 @@ func ExampleAdam_adam16() {
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
-	// loss 2.6, then 0.00
+	// loss 2.5, then 0.00
 	// state: 4.00 bytes an element
 }
 
@@ -142,7 +142,7 @@ func ExampleAdam_adam8() {
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
-	// loss 2.6, then 0.00
+	// loss 2.5, then 0.00
 	// state: 2.02 bytes an element
 }
 
@@ -151,7 +151,7 @@ func ExampleAdamW() {
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
-	// loss 2.6, then 0.00
+	// loss 2.5, then 0.00
 	// state: 8.00 bytes an element
 }
 
@@ -161,7 +161,7 @@ func ExampleAdamW_adamw16() {
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
-	// loss 2.6, then 0.00
+	// loss 2.5, then 0.00
 	// state: 4.00 bytes an element
 }
 
@@ -171,7 +171,7 @@ func ExampleAdamW_adamw8() {
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
-	// loss 2.6, then 0.00
+	// loss 2.5, then 0.00
 	// state: 2.02 bytes an element
 }
 
@@ -191,7 +191,7 @@ func ExampleAdafactor() {
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
-	// loss 2.1, then 0.00
+	// loss 1.9, then 0.01
 	// state: 0.03 bytes an element
 }
 

@@ -70,8 +70,8 @@ func (b *Bytes) Set(s string) error {
 }
 
 // Parse sets f from args. Flags that args does not have keep their values. Errors for all flags are
-// reported together.
-func (f *Flags) Parse(name string, args []string) error {
+// reported together. Each add, unless nil, adds flags.
+func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet)) error {
 	if err := f.Instructions.UnmarshalText([]byte(os.Getenv("EVENKEEL_INSTRUCTIONS"))); err != nil {
 		return fmt.Errorf("EVENKEEL_INSTRUCTIONS: %w", err)
 	}
@@ -97,6 +97,11 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to `file`: a map of the memory (.svg) or the picture of the example (.png)")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
 	AddCheckpoint(fs, &f.Checkpoint, &f.Resume, &f.Every)
+	for _, add := range add {
+		if add != nil {
+			add(fs)
+		}
+	}
 	fs.SetOutput(io.Discard) // Main prints the error, without the list of flags
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fs.SetOutput(os.Stderr)

@@ -39,6 +39,13 @@ type Example struct {
 	DrawsEach bool
 	// Adjust changes the options of the trainer that the flags select. May be nil.
 	Adjust func(f Flags, opt *trainer.Options)
+	// Add adds flags of the example's own. May be nil.
+	Add func(fs *flag.FlagSet)
+	// Before is called with the data, before anything is planned; done says that this was all that
+	// the flags ask for. May be nil.
+	Before func(ctx context.Context, f Flags, train dataloader.Dataset, out io.Writer) (done bool, err error)
+	// Close is called at the end, whether Load was called and returned or not. May be nil.
+	Close func() error
 	// Progress is called after every step, in addition to the progress bar. May be nil.
 	Progress func(trainer.Progress)
 }
@@ -64,7 +71,7 @@ func (e Example) Main() {
 // Run parses args, loads the data, trains and writes the output to out. It returns when ctx is done.
 func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := e.Flags
-	if err := f.Parse(e.Name, args); err != nil {
+	if err := f.Parse(e.Name, args, e.Add); err != nil {
 		return err
 	}
 	if f.draws() && e.Draw == nil {
@@ -75,8 +82,14 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, opt.Device.Close()) }()
+	if e.Close != nil {
+		defer func() { err = errors.Join(err, e.Close()) }()
+	}
 	train, test, err := e.load(ctx, f)
 	if err != nil {
+		return err
+	}
+	if done, err := e.before(ctx, f, train, out); done || err != nil {
 		return err
 	}
 	opt.Fields = train.Fields()
@@ -103,7 +116,11 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		}
 		return nil
 	}
-	work := func() (Results, error) { return e.train(ctx, f, out, opt, train, test) }
+	return e.record(f, func() (Results, error) { return e.train(ctx, f, out, opt, train, test) })
+}
+
+// record calls work, and writes its results to the file of -json.
+func (e Example) record(f Flags, work func() (Results, error)) (err error) {
 	defer func() { err = unlessStopped(err) }()
 	if f.JSON == "" {
 		_, err = work()
@@ -118,6 +135,14 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		j.SetIndent("", "  ")
 		return j.Encode(res)
 	})
+}
+
+// before calls Before.
+func (e Example) before(ctx context.Context, f Flags, train dataloader.Dataset, out io.Writer) (done bool, err error) {
+	if e.Before == nil {
+		return false, nil
+	}
+	return e.Before(ctx, f, train, out)
 }
 
 // adjust sets the options that depend on the example, and on the size of its training set.

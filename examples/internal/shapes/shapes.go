@@ -1,4 +1,6 @@
-package main
+// Package shapes draws a data set of images that a convolutional network can learn and a linear
+// classifier cannot.
+package shapes
 
 import (
 	"math"
@@ -7,14 +9,14 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// Images have three channels of side×side pixels.
+// Images have three channels of Side×Side pixels.
 const (
-	side    = 32
-	classes = 10
+	Side    = 32
+	Classes = 10
 )
 
 // outlines are the shapes: each reports whether a point of [-1, 1]² is inside.
-var outlines = [classes / 2]func(u, v float64) bool{
+var outlines = [Classes / 2]func(u, v float64) bool{
 	func(u, v float64) bool { return u*u+v*v <= 1 },                               // disc
 	func(u, v float64) bool { return math.Max(math.Abs(u), math.Abs(v)) <= 0.85 }, // square
 	func(u, v float64) bool { return v <= 0.85 && math.Abs(u) <= (v+1)*0.57 },     // triangle
@@ -24,14 +26,14 @@ var outlines = [classes / 2]func(u, v float64) bool{
 	}, // cross
 }
 
-// shapes draws a training and a test set of striped shapes with noise, which depend only on the
+// Sets draws a training and a test set of striped shapes with noise, which depend only on the
 // seed. The class is one of five shapes and the direction of its stripes, horizontal or vertical.
 //
 // Place, size, colours, and the width and phase of the stripes are random, shapes and stripes are
 // rotated by up to 15 degrees, and each pixel has noise. A single pixel therefore carries little
 // information: a linear classifier stays near chance, 10 %, and a convolutional network must
 // combine edges.
-func shapes(seed uint64, train, test int) (dataloader.Dataset, dataloader.Dataset, error) {
+func Sets(seed uint64, train, test int) (dataloader.Dataset, dataloader.Dataset, error) {
 	a, err := drawSet(seed, 0, train)
 	if err != nil {
 		return nil, nil, err
@@ -42,21 +44,21 @@ func shapes(seed uint64, train, test int) (dataloader.Dataset, dataloader.Datase
 
 // drawSet draws n images, numbered from first. Image i does not depend on n.
 func drawSet(seed uint64, first uint64, n int) (dataloader.Dataset, error) {
-	pixels, labels := make([]uint8, n*3*side*side), make([]uint8, n)
+	pixels, labels := make([]uint8, n*3*Side*Side), make([]uint8, n)
 	for i := range labels {
 		r := rand.New(rand.NewPCG(seed, first+uint64(i)))
-		labels[i] = uint8(r.IntN(classes))
-		draw(r, int(labels[i]), pixels[i*3*side*side:][:3*side*side])
+		labels[i] = uint8(r.IntN(Classes))
+		Draw(r, int(labels[i]), pixels[i*3*Side*Side:][:3*Side*Side])
 	}
-	x := dataloader.Column("x", pixels, 3, side, side).Scaled(1.0/255, 0)
+	x := dataloader.Column("x", pixels, 3, Side, Side).Scaled(1.0/255, 0)
 	return dataloader.FromSlices(n, x, dataloader.Column("y", labels))
 }
 
-// draw draws an image [3, 32, 32] of a class.
-func draw(r *rand.Rand, class int, dst []uint8) {
+// Draw draws an image [3, 32, 32] of a class.
+func Draw(r *rand.Rand, class int, dst []uint8) {
 	inside := outlines[class/2]
 	radius := 8 + 4*r.Float64()
-	cx, cy := radius+(side-2*radius)*r.Float64(), radius+(side-2*radius)*r.Float64()
+	cx, cy := radius+(Side-2*radius)*r.Float64(), radius+(Side-2*radius)*r.Float64()
 	sin, cos := math.Sincos((2*r.Float64() - 1) * math.Pi / 12)
 	period, phase := 4+2*r.Float64(), 2*math.Pi*r.Float64()
 	ground, stripe := colour(r), [2][3]float64{colour(r), colour(r)}
@@ -64,8 +66,8 @@ func draw(r *rand.Rand, class int, dst []uint8) {
 		stripe[1] = colour(r)
 	}
 	noise := 10 + 15*r.Float64()
-	for y := range side {
-		for x := range side {
+	for y := range Side {
+		for x := range Side {
 			dx, dy := float64(x)-cx, float64(y)-cy
 			u, v := (cos*dx+sin*dy)/radius, (cos*dy-sin*dx)/radius
 			pixel := ground
@@ -80,7 +82,7 @@ func draw(r *rand.Rand, class int, dst []uint8) {
 				}
 			}
 			for c := range 3 {
-				dst[(c*side+y)*side+x] = uint8(min(max(pixel[c]+noise*r.NormFloat64(), 0), 255))
+				dst[(c*Side+y)*Side+x] = uint8(min(max(pixel[c]+noise*r.NormFloat64(), 0), 255))
 			}
 		}
 	}

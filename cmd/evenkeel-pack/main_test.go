@@ -1,0 +1,217 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/images"
+	"github.com/evenkeel/evenkeel/dataloader/pack"
+)
+
+// picture returns a PNG file.
+func picture(t testing.TB, i int) []byte {
+	m := image.NewRGBA(image.Rect(0, 0, 9, 7))
+	for p := range 63 {
+		m.Set(p%9, p/9, color.RGBA{uint8(i * 40), uint8(p * 4), uint8(p * i), 255})
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// inputs makes a folder with the same pictures in a folder and in shards, and a table.
+func inputs(t testing.TB) string {
+	dir := t.TempDir()
+	write := func(name string, b []byte) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for shard := range 2 {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for i := 3 * shard; i < 3*shard+3; i++ {
+			class := shard
+			write(fmt.Sprintf("photos/%c/%d.png", 'a'+class, i), picture(t, i))
+			for ext, data := range map[string][]byte{"png": picture(t, i), "cls": fmt.Append(nil, class)} {
+				if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("%d.%s", i, ext), Size: int64(len(data)), Mode: 0o600}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Write(data); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		write(fmt.Sprintf("train-%d.tar", shard), b.Bytes())
+	}
+	write("table.csv", []byte("a,b,label\n1.5,2,0\n-1,4,1\n"))
+	return dir
+}
+
+// do runs the command and returns what it prints.
+func do(t testing.TB, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := run(t.Context(), args, &out, io.Discard); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return out.String()
+}
+
+// samples reads all samples of a pack.
+func samples(t testing.TB, path string, opt pack.Options) (all []byte) {
+	t.Helper()
+	d, err := pack.Open(path, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var dst [][]byte
+	for _, f := range d.Fields() {
+		dst = append(dst, make([]byte, f.Bytes()))
+	}
+	for i := range d.Len() {
+		if err := d.Fetch(t.Context(), dataloader.At{Index: i}, dst); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, bytes.Join(dst, nil)...)
+	}
+	return all
+}
+
+// A folder and shards of the same pictures give the same samples, decoded by the command or by a
+// program.
+func TestPicturesArePacked(t *testing.T) {
+	dir := inputs(t)
+	p, err := images.New(images.Options{Height: 5, Width: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := pack.Options{Decoders: map[string]dataloader.Decoder{"x": p}, Verify: true}
+	var first []byte
+	for name, c := range map[string]struct {
+		args []string
+		opt  pack.Options
+	}{
+		"folder":          {[]string{"-size", "5x6", filepath.Join(dir, "photos")}, pack.Options{}},
+		"folder, encoded": {[]string{"-size", "5x6", "-encoded", filepath.Join(dir, "photos")}, later},
+		"shards":          {[]string{"-size", "5x6", "-index", filepath.Join(dir, "index"), dir + "/train-{0..1}.tar"}, pack.Options{}},
+		"shards, encoded": {[]string{"-size", "5x6", "-encoded", "-workers", "3", dir + "/train-*.tar"}, later},
+	} {
+		out := filepath.Join(dir, "out.pack")
+		if text := do(t, append([]string{"-o", out}, c.args...)...); !strings.Contains(text, "6 samples") {
+			t.Errorf("%s: printed %q", name, text)
+		}
+		got := samples(t, out, c.opt)
+		if first == nil {
+			first = got
+		}
+		if len(got) != 6*(90+4) || !slices.Equal(got, first) {
+			t.Errorf("%s: the samples differ", name)
+		}
+		if text := do(t, "-verify", out); !strings.Contains(text, "right") {
+			t.Errorf("%s: -verify printed %q", name, text)
+		}
+		text := do(t, "-info", out)
+		for _, want := range []string{"6 samples", map[bool]string{false: "uint8 [3 5 6], x·0.00392157", true: "encoded"}[c.opt.Verify], "y            int32", "fingerprint"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: -info printed %q, want %q", name, text, want)
+			}
+		}
+		if strings.HasPrefix(name, "folder") && !strings.Contains(text, `classes: ["a","b"]`) {
+			t.Errorf("%s: -info printed %q", name, text)
+		}
+	}
+}
+
+func TestTablesArePacked(t *testing.T) {
+	dir := inputs(t)
+	out := filepath.Join(dir, "out.pack")
+	do(t, "-o", out, "-columns", "label,a", filepath.Join(dir, "table.csv"))
+	d, err := pack.Open(out, pack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	got := make([]float32, 2)
+	b := [][]byte{make([]byte, 4), make([]byte, 4)}
+	if err := d.Fetch(t.Context(), dataloader.At{Index: 1}, b); err != nil {
+		t.Fatal(err)
+	}
+	got[0], got[1] = dataloader.View[float32](b[0])[0], dataloader.View[float32](b[1])[0]
+	if got[0] != 1 || got[1] != -1 || d.Fields()[0].Name != "label" {
+		t.Errorf("got %v of %v", got, d.Fields())
+	}
+	do(t, "-q", "-o", out, "../../dataloader/npy/testdata/v1.npy")
+	do(t, "-o", out, "-size", "4x4", "-columns", "image:image,label", "../../dataloader/parquet/testdata/images.parquet")
+	if text := do(t, "-q", "-info", out); text != "" {
+		t.Errorf("-q printed %q", text)
+	}
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	dir := inputs(t)
+	out := filepath.Join(dir, "out.pack")
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"give one of -o", nil},
+		{"give one of -o", []string{"-o", out, "-info", out}},
+		{"arguments after the flags", []string{"-o", out}},
+		{"arguments after the flags", []string{"-info", out, "more"}},
+		{"height x width", []string{"-o", out, "-size", "5", dir}},
+		{"height x width", []string{"-o", out, "-size", "5x6x7", dir}},
+		{"height x width", []string{"-o", out, "-size", "0x6", dir}},
+		{"-size 224x224", []string{"-o", out, filepath.Join(dir, "photos")}},
+		{"train or test", []string{"-o", out, "-part", "validation", dir}},
+		{"give -format", []string{"-o", out, filepath.Join(dir, "nothing.xyz")}},
+		{"want one of", []string{"-o", out, "-format", "zip", dir}},
+		{"name=extension", []string{"-o", out, "-fields", "jpg", dir + "/train-0.tar"}},
+		{"name:image", []string{"-o", out, "-columns", "a:jpg", filepath.Join(dir, "table.csv")}},
+		{"no images", []string{"-o", out, "-size", "2x2", "-columns", "a:image", filepath.Join(dir, "table.csv")}},
+		{"name:image marks images", []string{"-o", out, "../../dataloader/parquet/testdata/images.parquet"}},
+		{"only a folder of images and shards", []string{"-o", out, "-encoded", filepath.Join(dir, "table.csv")}},
+		{"missing.csv", []string{"-o", out, filepath.Join(dir, "missing.csv")}},
+		{"missing.pack", []string{"-info", filepath.Join(dir, "missing.pack")}},
+		{"a pack", []string{"-verify", filepath.Join(dir, "table.csv")}},
+		{"file does not exist", []string{"-o", out, "-format", "mnist", filepath.Join(dir, "photos")}},
+	} {
+		err := run(t.Context(), c.args, io.Discard, io.Discard)
+		if !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%q: got %v, want %q", c.args, err, c.want)
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a pack was written")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, []string{"-o", out, filepath.Join(dir, "table.csv")}, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: got %v", err)
+	}
+	if err := run(t.Context(), []string{"-h"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-h: got %v", err)
+	}
+}

@@ -1,0 +1,37 @@
+package arrow_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/arrow"
+)
+
+// A folder that Hugging Face's datasets has saved: a column of images, which are structures of the
+// bytes of a PNG file and its path, and one of labels. The decoder here is one of the test; package
+// images has decoders of JPEG, PNG and other formats.
+func Example() {
+	d, err := arrow.Open("testdata/images.arrow", arrow.Options{Columns: []arrow.Column{
+		{Name: "image", Decoder: pixels{}},
+		{Name: "label"},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer d.Close()
+	for _, f := range d.Fields() {
+		fmt.Println(f.Name, f.Type, f.Shape)
+	}
+	image, label := make([]byte, 4*4*3), make([]byte, 8)
+	if err := d.Fetch(context.Background(), dataloader.At{Index: 3}, [][]byte{image, label}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(d.Len(), "rows; label of row 3:", dataloader.View[int64](label)[0])
+	// Output:
+	// image uint8 [4 4 3]
+	// label int64 []
+	// 12 rows; label of row 3: 1
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package images
+
+// raceEnabled: the race detector makes sync.Pool drop memory at random.
+const raceEnabled = true

@@ -1,0 +1,296 @@
+package jsonl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"math"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/storage"
+	"github.com/evenkeel/evenkeel/dataloader/table"
+)
+
+// Dataset is the lines of a file, or of several. It implements [dataloader.Dataset] and
+// [dataloader.Blocked]; its methods are safe for concurrent use.
+type Dataset struct {
+	dataloader.Blocked
+	lines *lines
+}
+
+// lines are open files, divided into pieces. It implements dataloader.BlockSource.
+type lines struct {
+	opt    Options
+	fields []*field
+	root   *node
+	files  []storage.File
+	pieces []piece
+}
+
+// piece is whole lines of a file.
+type piece struct {
+	file     storage.File
+	packed   bool  // the whole file is compressed
+	from, to int64 // bytes of the file
+	line     int   // number of the first line, from 1
+	rows     int   // lines that are not blank
+}
+
+// pieceBytes is about the size of a piece of a file that is not compressed.
+const pieceBytes = 1 << 20
+
+// Open opens the file at path, or the files .jsonl, .ndjson, .jsonl.gz and .jsonl.zst of a folder, or
+// those that match a pattern, sorted by bytes. It finds the lines, and decodes none. A wrong field is
+// a *dataloader.FieldError. The caller must Close the dataset.
+func Open(path string, opt Options) (*Dataset, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	files, err := table.Open(path, extensions...)
+	if err != nil {
+		return nil, err
+	}
+	return open(context.Background(), files, opt)
+}
+
+// OpenFS is Open for the files of a file system, which must have ReadAt.
+func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
+	return OpenContext(context.Background(), fsys, name, opt)
+}
+
+// OpenContext is OpenFS that returns soon after ctx is done, with its error.
+func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	files, err := table.OpenFS(fsys, name, extensions...)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, files, opt)
+}
+
+var extensions = []string{".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst"}
+
+// open takes the files over.
+func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
+	l := &lines{opt: opt, files: files}
+	ds, err := l.open(ctx)
+	if err != nil {
+		return nil, errors.Join(err, table.Close(files))
+	}
+	return &Dataset{ds.(dataloader.Blocked), l}, nil
+}
+
+func (l *lines) open(ctx context.Context) (_ dataloader.Dataset, err error) {
+	if l.fields, l.root, err = bind(l.opt.Fields); err != nil {
+		return nil, err
+	}
+	for _, f := range l.files {
+		if err := l.scan(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	if len(l.pieces) == 0 {
+		return nil, fmt.Errorf("%s: %w", l.files[0].Name(), dataloader.ErrEmpty)
+	}
+	held := l.opt.Held
+	if held == 0 {
+		held = len(l.pieces)
+	}
+	return dataloader.FromBlocks(l, dataloader.BlockOptions{Held: held})
+}
+
+// scan divides a file into pieces.
+func (l *lines) scan(ctx context.Context, f storage.File) error {
+	p := piece{file: f, packed: strings.HasSuffix(f.Name(), ".gz") || strings.HasSuffix(f.Name(), ".zst"), to: f.Size(), line: 1}
+	if p.packed {
+		b, err := l.read(ctx, &p, nil)
+		if err != nil {
+			return err
+		}
+		if p.rows = countRows(b); p.rows > 0 {
+			l.pieces = append(l.pieces, p)
+		}
+		return nil
+	}
+	buf := make([]byte, pieceBytes)
+	line := 1
+	for from := int64(0); from < f.Size(); {
+		b := buf[:min(int64(len(buf)), f.Size()-from)]
+		if err := storage.ReadAt(ctx, f, b, from); err != nil {
+			return err
+		}
+		if from+int64(len(b)) < f.Size() { // to the last end of a line
+			n := bytes.LastIndexByte(b, '\n') + 1
+			if n == 0 {
+				if len(buf) > l.opt.Line {
+					return problem(f.Name(), from, line, fmt.Sprintf("at most %d bytes (Options.Line)", l.opt.Line), "more")
+				}
+				buf = make([]byte, 2*len(buf))
+				continue
+			}
+			b = b[:n]
+		}
+		p := piece{file: f, from: from, to: from + int64(len(b)), line: line, rows: countRows(b)}
+		if p.rows > 0 {
+			l.pieces = append(l.pieces, p)
+		}
+		from, line = p.to, line+bytes.Count(b, []byte{'\n'})
+	}
+	return nil
+}
+
+// countRows returns the number of lines that are not blank.
+func countRows(b []byte) (n int) {
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
+		if !blank(line) {
+			n++
+		}
+	}
+	return n
+}
+
+// blank reports whether a line has nothing but white space.
+func blank(line []byte) bool { return len(bytes.Trim(line, " \t\r\n")) == 0 }
+
+// read returns the text of a piece, in buf if it is large enough.
+func (l *lines) read(ctx context.Context, p *piece, buf []byte) ([]byte, error) {
+	if !p.packed {
+		n := int(p.to - p.from)
+		if cap(buf) < n {
+			buf = make([]byte, n)
+		}
+		return buf[:n], storage.ReadAt(ctx, p.file, buf[:n], p.from)
+	}
+	out := limited{buf: bytes.NewBuffer(buf[:0]), left: l.opt.Unpacked}
+	err := unpack(&out, p.file.Name(), storage.Section(ctx, p.file, 0, p.to))
+	buf = out.buf.Bytes()
+	var read *storage.ReadError
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.As(err, &read):
+		return nil, err
+	case errors.Is(err, errUnpacked):
+		return nil, &dataloader.FormatError{File: p.file.Name(), Offset: l.opt.Unpacked, What: "compressed text",
+			Want: fmt.Sprintf("at most %d bytes (Options.Unpacked): split the file", l.opt.Unpacked), Got: "more"}
+	case err != nil:
+		return nil, &dataloader.FormatError{File: p.file.Name(), Offset: int64(len(buf)), What: "compressed text", Want: "more", Got: err.Error(), Err: err}
+	}
+	return buf, nil
+}
+
+// errUnpacked: a compressed file is too large.
+var errUnpacked = errors.New("too large")
+
+// limited is a buffer that refuses to grow beyond a size. It has no ReadFrom, which would not.
+type limited struct {
+	buf  *bytes.Buffer
+	left int64
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left -= int64(len(p)); l.left < 0 {
+		return 0, errUnpacked
+	}
+	return l.buf.Write(p)
+}
+
+// unpack decompresses what r has: frames of zstd, or members of gzip, which zeros may follow.
+func unpack(w io.Writer, name string, r io.Reader) (err error) {
+	defer func() { // of a decoder
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the decoder panicked: %v", p)
+		}
+	}()
+	if strings.HasSuffix(name, ".zst") {
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		_, err = d.WriteTo(w)
+		return err
+	}
+	in := bufio.NewReaderSize(r, 64<<10)
+	z, err := gzip.NewReader(in)
+	for err == nil {
+		z.Multistream(false)
+		if _, err = io.Copy(w, z); err != nil {
+			break
+		}
+		zeros := false
+		for { // up to the next member
+			c, end := in.ReadByte()
+			if end == io.EOF {
+				return nil
+			}
+			if end != nil {
+				return end
+			}
+			if c != 0 {
+				if zeros {
+					return errors.New("something other than zeros after zeros")
+				}
+				break
+			}
+			zeros = true
+		}
+		if err = in.UnreadByte(); err == nil {
+			err = z.Reset(in)
+		}
+	}
+	return err
+}
+
+// problem returns the error for a place in a file.
+func problem(file string, offset int64, line int, want, got string) error {
+	return &dataloader.FormatError{File: file, Offset: offset, What: fmt.Sprintf("line %d", line), Want: want, Got: got}
+}
+
+// Fields implements dataloader.BlockSource.
+func (l *lines) Fields() []dataloader.Field {
+	var fields []dataloader.Field
+	for _, f := range l.fields {
+		fields = append(fields, f.out)
+	}
+	return fields
+}
+
+// Sizes implements dataloader.BlockSource.
+func (l *lines) Sizes() []int {
+	var sizes []int
+	for _, p := range l.pieces {
+		sizes = append(sizes, p.rows)
+	}
+	return sizes
+}
+
+// Fingerprint returns a number that depends on the names and sizes of the files, and on the fields.
+func (d *Dataset) Fingerprint() uint64 {
+	h := fnv.New64a()
+	for _, f := range d.lines.files {
+		fmt.Fprintln(h, storage.Fingerprint(f))
+	}
+	for _, f := range d.lines.fields {
+		fmt.Fprintf(h, "%q %q\n", f.Path, f.Classes)
+		if f.Fill != nil {
+			fmt.Fprintln(h, math.Float64bits(*f.Fill))
+		}
+	}
+	return h.Sum64()
+}
+
+// Close closes the files.
+func (d *Dataset) Close() error { return table.Close(d.lines.files) }

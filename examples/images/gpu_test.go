@@ -1,0 +1,13 @@
+//go:build gpu && cgo
+
+package main
+
+import (
+	"testing"
+
+	"github.com/evenkeel/evenkeel/examples/internal/runtest"
+)
+
+func TestAGPULearnsWhatTheHostLearns(t *testing.T) {
+	runtest.Alike(t, newExample(), "cuda", 4, 3, 1e-4)
+}
