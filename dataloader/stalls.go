@@ -103,17 +103,13 @@ func (r *Run) Await(d time.Duration) bool {
 	if f == nil || d <= 0 {
 		return f == nil
 	}
-	if r.timer == nil {
-		r.timer = time.NewTimer(d)
-	} else {
-		r.timer.Reset(d)
-	}
-	defer r.timer.Stop()
+	r.l.timer.Reset(d)
+	defer r.l.timer.Stop()
 	select {
 	case <-f.done:
 		f.done <- struct{}{} // for Next
 	case <-r.ctx.Done():
-	case <-r.timer.C:
+	case <-r.l.timer.C:
 		return false
 	}
 	return true

@@ -71,7 +71,7 @@ func TestThreadsAreFewAndStayThatMany(t *testing.T) {
 	}
 	last, driver := threads(), driverThreads(t)
 	t.Logf("%d threads after %d steps, %d after %d, %d of them the driver's", first, steps/4, last, step, driver)
-	if last > first+1 { // Go's runtime may start one for itself
+	if last > first+4 { // Go's runtime may start some for itself: fewer than lives between
 		t.Errorf("%d threads after %d steps, %d after %d", last, step, first, steps/4)
 	}
 	if most := runtime.GOMAXPROCS(0) + 16; last-driver > most {

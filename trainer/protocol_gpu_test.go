@@ -160,7 +160,8 @@ func text(t testing.TB, n int) *dataloader.Slices {
 	return columns(t, n, dataloader.Column("x", x, 3), dataloader.Column("y", y))
 }
 
-// TestAStepOnAGPUIsOneCopyAndOneGraph compares the driver's calls of a pass of 40 steps with those of one of 20.
+// TestAStepOnAGPUIsOneCopyAndOneGraph compares the driver's calls of a pass of 40 steps with those of one of 20. cuEventQuery is not counted: it is
+// also called while the next batch is awaited.
 func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 	emulated(t)
 	for name, c := range map[string]struct {
@@ -194,7 +195,7 @@ func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 					calls[name] -= few[name]
 				}
 				const steps = 20
-				want := map[string]int{"cuMemcpyHtoDAsync": 1, "cuEventRecord": 2, "cuStreamWaitEvent": 1, "cuEventQuery": 1, "cuEventSynchronize": 2, "": 0}
+				want := map[string]int{"cuMemcpyHtoDAsync": 1, "cuEventRecord": 2, "cuStreamWaitEvent": 1, "cuEventSynchronize": 2, "": 0}
 				if c.scaled && what == "train" {
 					want["cuMemcpyHtoDAsync"] = 2
 				}
