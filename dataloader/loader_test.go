@@ -294,13 +294,17 @@ func TestAStepAllocatesNothing(t *testing.T) {
 		l := open(t, ds, dataloader.Options{Batch: 8, Shuffle: true, Workers: 2})
 		s := slots(ds, 2, 8)
 		epoch := 0
-		allocs = append(allocs, testing.AllocsPerRun(3, func() {
-			pass(t, l, epoch, s)
-			epoch++
-		}))
+		least := math.Inf(1) // the runtime's own goroutines allocate now and then
+		for range 3 {
+			least = min(least, testing.AllocsPerRun(3, func() {
+				pass(t, l, epoch, s)
+				epoch++
+			}))
+		}
+		allocs = append(allocs, least)
 	}
 	t.Logf("allocations of an epoch of 1, 20 and 2,000 steps: %v", allocs)
-	if allocs[0] > 12 || allocs[2] > allocs[0]+2 { // the runtime may make an object for a goroutine that waits
+	if allocs[0] > 12 || allocs[2] > allocs[0] {
 		t.Errorf("got %v allocations, want at most 12 an epoch, and none a step", allocs)
 	}
 }

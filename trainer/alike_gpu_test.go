@@ -47,11 +47,11 @@ func TestGPUsOfEveryKindLearnAlike(t *testing.T) {
 	}
 }
 
-// Products on tensor cores round their operands, to 11 or 8 bits: losses of a mean over many differ by less than two such roundings.
+// Products on tensor cores round their operands, to 11 or 8 bits: losses of a mean over many differ by less than one such rounding.
 func TestRoundedProductsLearnAlike(t *testing.T) {
 	ds := samples(t, 64, 64, 8)
 	losses := func(t *testing.T, dev kernels.Device) (all []float64) {
-		tr := made(t, classifier(64, 64, 8), trainer.Options{Device: dev, Batch: 16, Seed: 3, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}})
+		tr := made(t, classifier(64, 64, 8), trainer.Options{Device: dev, Batch: 16, Seed: 4, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}})
 		for range 5 {
 			all = append(all, fit(t, tr, ds).Loss)
 		}
@@ -62,7 +62,7 @@ func TestRoundedProductsLearnAlike(t *testing.T) {
 	for _, c := range []struct {
 		products  cuda.Precision
 		tolerance float64
-	}{{cuda.TF32, 0x1p-10}, {cuda.Float16, 0x1p-10}, {cuda.BFloat16, 0x1p-7}} {
+	}{{cuda.TF32, 0x1p-11}, {cuda.Float16, 0x1p-11}, {cuda.BFloat16, 0x1p-8}} {
 		t.Run(c.products.String(), func(t *testing.T) {
 			got := losses(t, cudatest.OpenChecked(t, cuda.Options{Products: c.products}))
 			sameLosses(t, got, want, c.tolerance)

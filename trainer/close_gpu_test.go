@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/internal/cudatest"
@@ -71,12 +73,25 @@ func TestThreadsAreFewAndStayThatMany(t *testing.T) {
 	}
 	last, driver := threads(), driverThreads(t)
 	t.Logf("%d threads after %d steps, %d after %d, %d of them the driver's", first, steps/4, last, step, driver)
-	if last > first+4 { // Go's runtime may start some for itself: fewer than lives between
+	if last > first+1 { // Go's runtime may start one for itself
 		t.Errorf("%d threads after %d steps, %d after %d", last, step, first, steps/4)
 	}
 	if most := runtime.GOMAXPROCS(0) + 16; last-driver > most {
 		t.Errorf("%d threads in addition to the driver's %d, at most %d are allowed", last-driver, driver, most)
 	}
+}
+
+// startThreads has Go's runtime start n threads, which it keeps and uses again: those that it would start for itself on a busy machine.
+func startThreads(n int) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			_ = syscall.Nanosleep(&syscall.Timespec{Nsec: 20e6}, nil)
+		})
+	}
+	all.Wait()
 }
 
 // A hundred lives leave no object with the driver, no byte of its memory, no goroutine and no thread.
@@ -89,6 +104,7 @@ func TestAHundredLivesWithAGPULeaveNothing(t *testing.T) {
 	if testing.Short() {
 		count = 20
 	}
+	startThreads(4)
 	fakecuda.Forget()
 	goroutines, first := runtime.NumGoroutine(), 0
 	for i := range count {

@@ -20,6 +20,10 @@ func Waiting(p *Predictor) (rows []int) {
 	return rows
 }
 
+// Looks returns how often t has looked at a step in flight while the next batch was not read yet,
+// which depends on the time that reading takes.
+func Looks(t *Trainer) int { return t.looks }
+
 // FromFloats sets the elements of type t at b to src.
 func FromFloats(b []byte, t arena.DType, src []float64) (i int, ok bool) {
 	return fromFloats(b, t, src)

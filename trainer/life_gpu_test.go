@@ -35,7 +35,7 @@ type life struct {
 // newLife returns one that has not begun. Both datasets have a short batch at the end, whose program is made in the first pass.
 func newLife(t testing.TB, o cuda.Options) *life {
 	l := &life{device: o, resident: samples(t, 14, 4, 3), streamed: samples(t, 11, 4, 3)}
-	l.options = trainer.Options{Batch: 4, Fields: l.streamed.Fields(), Optimizer: optim.Adam{}, Resident: []dataloader.Dataset{l.resident},
+	l.options = trainer.Options{Batch: 4, Fields: l.streamed.Fields(), Workers: 1, Optimizer: optim.Adam{}, Resident: []dataloader.Dataset{l.resident},
 		Offload: offloaded}
 	return l
 }

@@ -17,8 +17,9 @@ func (p *epochPass) awaitIdle(before *slot) {
 	if before == nil || run.Await(0) {
 		return
 	}
-	for begin := time.Now(); !before.ready.Done(); {
-		if run.Await(max(firstPause, time.Since(begin)/pausePart)) {
+	for begin := time.Now(); ; {
+		p.t.looks++
+		if before.ready.Done() || run.Await(max(firstPause, time.Since(begin)/pausePart)) {
 			return
 		}
 	}

@@ -41,6 +41,7 @@ type Trainer struct {
 	mu       sync.Mutex
 	counters counters
 	kept     keptValues
+	looks    int // of awaitIdle at steps in flight
 	// unfinished is the epoch that the next pass of training goes on with, after Restore; else nil.
 	unfinished *unfinishedEpoch
 }
