@@ -25,6 +25,9 @@ func TestFaultsOfTheStorage(t *testing.T) {
 			return err
 		}
 		defer ds.Close()
+		if ds.Len() != 4 {
+			t.Errorf("%d lines, want 4", ds.Len())
+		}
 		x := make([]byte, 4)
 		for i := range ds.Len() {
 			if err := ds.Fetch(ctx, dataloader.At{Index: i}, [][]byte{x}); err != nil {

@@ -80,7 +80,8 @@ func list(fsys fs.FS, name string, extensions []string) ([]string, error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			if !e.IsDir() && slices.Contains(extensions, path.Ext(e.Name())) {
+			ends := func(extension string) bool { return strings.HasSuffix(e.Name(), extension) }
+			if !e.IsDir() && slices.ContainsFunc(extensions, ends) {
 				found = append(found, path.Join(name, e.Name()))
 			}
 		}

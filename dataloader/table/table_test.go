@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -215,5 +216,27 @@ func TestMissingValuesSayWhatToDo(t *testing.T) {
 		if err := b.Fetch(0, dataloader.At{}, dst[:g.Field.Bytes()]); err != nil || dst[0] == 9 {
 			t.Errorf("row 0: %v, %v", dst, err)
 		}
+	}
+}
+
+func TestTheFilesOfAFolderAreThoseWithAnExtension(t *testing.T) {
+	t.Parallel()
+	fsys := fstest.MapFS{}
+	for _, name := range []string{"a.x", "b.x.gz", "c.gz", "d.xx", ".e.x", "_f.x", "g.x/h.x", "x"} {
+		fsys["d/"+name] = &fstest.MapFile{}
+	}
+	files, err := table.OpenFS(fsys, "d", ".x", ".x.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if got := fmt.Sprint(names); got != "[d/a.x d/b.x.gz]" {
+		t.Errorf("got %s, want a.x and b.x.gz", got)
+	}
+	if err := table.Close(files); err != nil {
+		t.Error(err)
 	}
 }
