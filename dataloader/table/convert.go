@@ -15,22 +15,12 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // plain finds out whether converting is copying.
 func (t *Target) plain() {
-	same := false
-	switch t.Field.Type {
-	case arena.Uint8:
-		same = t.Type.Kind == Uint8 || t.Type.Kind == Bool || t.Type.Kind == Fixed
-	case arena.Int32:
-		same = t.Type.Kind == Int32 && littleEndian
-	case arena.Int64:
-		same = t.Type.Kind == Int64 && littleEndian
-	case arena.Float16:
-		same = t.Type.Kind == Float16 && littleEndian
-	case arena.Float32:
-		same = t.Type.Kind == Float32 && littleEndian
-	case arena.Float64:
-		same = t.Type.Kind == Float64 && littleEndian
+	switch t.Type.Kind {
+	case Bool, Uint8, Fixed:
+		t.copies = t.Field.Type == arena.Uint8
+	case Int32, Int64, Float16, Float32, Float64:
+		t.copies = littleEndian && t.Field.Type == t.Type.stored()
 	}
-	t.copies = same
 }
 
 // Copies reports whether Convert copies: the values in the table are those of the field.
