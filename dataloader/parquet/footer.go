@@ -35,7 +35,6 @@ type element struct {
 // chunk is the part of one column in one row group.
 type chunk struct {
 	codec        int
-	values       int64
 	uncompressed int64
 	compressed   int64
 	data, dict   int64 // offsets in the file; dict 0: none
@@ -50,9 +49,7 @@ type rowGroup struct {
 // footer is the description of a file.
 type footer struct {
 	elements []element
-	leaves   int
 	groups   []rowGroup
-	created  string
 }
 
 // readFooter reads the end of a file of the given size through read, which fills p from an offset.
@@ -101,19 +98,12 @@ func parseSchema(b []byte) (*footer, error) {
 				}
 				f.elements = append(f.elements, c.element())
 			})
-		case id == 6 && typ == cBinary:
-			f.created = string(c.bytes())
 		case id == 8:
 			c.fail(fmt.Errorf("encrypted columns: decrypt the file first"))
 		default:
 			c.skip(typ)
 		}
 	})
-	for _, e := range f.elements {
-		if e.physical >= 0 {
-			f.leaves++
-		}
-	}
 	if c.err == nil && len(f.elements) == 0 {
 		c.fail(fmt.Errorf("no schema"))
 	}
@@ -251,8 +241,6 @@ func (c *compact) chunk() chunk {
 				switch id {
 				case 4:
 					k.codec = int(int32(c.number(typ)))
-				case 5:
-					k.values = c.number(typ)
 				case 6:
 					k.uncompressed = c.number(typ)
 				case 7:

@@ -57,7 +57,6 @@ const (
 // leaf is a column with values.
 type leaf struct {
 	name     string // members of structures are separated by dots
-	index    int    // place among all leaves
 	physical int
 	length   int   // bytes of a physicalFixed
 	def      int   // definition level of a value
@@ -153,7 +152,7 @@ func (w *walker) walk(n node) error {
 
 // add adds the leaf e.
 func (w *walker) add(n node, e element) {
-	l := leaf{name: strings.Join(n.path, "."), index: len(w.leaves), physical: e.physical, length: e.length,
+	l := leaf{name: strings.Join(n.path, "."), physical: e.physical, length: e.length,
 		def: n.def, repeats: n.repeats, refused: n.refused}
 	l.typ = typeOf(e)
 	if len(n.repeats) > 0 {

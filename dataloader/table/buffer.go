@@ -31,9 +31,6 @@ func (b *Buffer) Values() int { return b.values }
 // Used returns the bytes of the values so far.
 func (b *Buffer) Used() int64 { return int64(len(b.data)) }
 
-// Bytes returns the memory of the buffer.
-func (b *Buffer) Bytes() int64 { return int64(cap(b.data)) + 8*int64(cap(b.ends)) }
-
 // room makes room for n values of a fixed size and returns it.
 func (b *Buffer) room(n int) ([]byte, *Problem) {
 	if n > b.rows*b.target.Elements-b.values {

@@ -211,7 +211,7 @@ func NewTarget(k int, c Column, t Type) (*Target, error) {
 	if p := c.problem(t); p != "" {
 		return fail("%s", p)
 	}
-	g := &Target{Type: t, Elements: elements(t.Dims), width: t.Bytes(), fill: c.Fill}
+	g := &Target{Type: t, Elements: elements(t.Dims), width: t.Bytes()}
 	if g.Elements < 0 {
 		return fail("lists of %v elements: each length must be 1 or more, and their product below 2^31", t.Dims)
 	}

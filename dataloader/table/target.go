@@ -17,7 +17,6 @@ type Target struct {
 	copies  bool
 	decoder dataloader.Decoder
 	classes map[string]int32
-	fill    *float64
 	filled  []byte // fill in the storage type
 }
 
@@ -64,9 +63,6 @@ func quoted(text []byte) string {
 	}
 	return fmt.Sprintf("%q", text)
 }
-
-// Fills reports whether missing values are filled.
-func (t *Target) Fills() bool { return t.filled != nil }
 
 // Missing writes n values in place of missing ones. Without Column.Fill, and for a Decoder, it is a
 // Problem.
