@@ -27,6 +27,20 @@ type place struct {
 // message returns the message of the batch.
 func (p place) message() message { return p.file.messages[p.file.batches[p.batch]] }
 
+// needed returns the messages that the batch is decoded from: the schema, the dictionaries before
+// the batch, and the batch.
+func (p place) needed() []message {
+	f, last := p.file, p.file.batches[p.batch]
+	list := []message{f.messages[0]}
+	for _, k := range f.dictionaries {
+		if k > last {
+			break
+		}
+		list = append(list, f.messages[k])
+	}
+	return append(list, f.messages[last])
+}
+
 // batch is a record batch, decoded or in a mapped file.
 type batch struct {
 	at     place
@@ -148,19 +162,13 @@ func (s *source) Load(ctx context.Context, i int, old dataloader.Block) (_ datal
 		b.record = nil
 	}
 	b.memory.limit, b.memory.used, b.memory.exceeded = s.limit, 0, false
-	var list []message
-	for k, m := range at.file.messages[:at.file.batches[at.batch]+1] {
-		if m.kind != kindBatch || k == at.file.batches[at.batch] {
-			list = append(list, m)
-		}
-	}
 	fail := func(err error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return at.file.fail(at.message(), "record batch", fmt.Sprintf("batch %d", at.batch), "something else", limited(err, &b.memory))
 	}
-	r, err := ipc.NewReaderFromMessageReader(&replay{f: at.file, list: list, ctx: ctx, limit: s.limit, body: &b.body}, ipc.WithAllocator(&b.memory))
+	r, err := ipc.NewReaderFromMessageReader(&replay{f: at.file, list: at.needed(), ctx: ctx, limit: s.limit, body: &b.body}, ipc.WithAllocator(&b.memory))
 	if err != nil {
 		return nil, fail(err)
 	}

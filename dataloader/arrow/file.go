@@ -16,12 +16,13 @@ import (
 // file is an open file.
 type file struct {
 	storage.File
-	name     string
-	size     int64
-	mapped   []byte // the whole file, or nil
-	messages []message
-	batches  []int // places of the record batches in messages
-	schema   *arrow.Schema
+	name         string
+	size         int64
+	mapped       []byte // the whole file, or nil
+	messages     []message
+	batches      []int // places of the record batches in messages
+	dictionaries []int // places of the dictionaries in messages
+	schema       *arrow.Schema
 }
 
 // openFile describes an open file, which it maps if it can and mapping is set.
@@ -44,7 +45,10 @@ func (f *file) describe(ctx context.Context) (err error) {
 		return err
 	}
 	for i, m := range f.messages {
-		if m.kind == kindBatch {
+		switch m.kind {
+		case kindDictionary:
+			f.dictionaries = append(f.dictionaries, i)
+		case kindBatch:
 			f.batches = append(f.batches, i)
 			if most := 8 * max(m.bodyBytes, 1); !m.compressed && m.rows > most {
 				return f.fail(m, "record batch", fmt.Sprintf("at most %d rows in %d bytes", most, m.bodyBytes), fmt.Sprint(m.rows), nil)
