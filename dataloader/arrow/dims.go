@@ -3,7 +3,6 @@ package arrow
 import (
 	"fmt"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
@@ -21,26 +20,20 @@ func (b *batch) dims(c *column, k int) (dims []int, err error) {
 	from, n := 0, 1
 	for _, length := range c.leaf.Type.Dims {
 		data = unwrap(data)
-		valid := validOf(data)
-		width := 4
-		switch data.DataType().ID() {
-		case arrow.LARGE_LIST:
-			width = 8
-			fallthrough
-		case arrow.LIST:
-			first := offset(buffer(data, 1), from+data.Offset(), width)
-			length = offset(buffer(data, 1), from+data.Offset()+1, width) - first
-			for i := range n {
-				if valid.missing(from+i) || length < 1 {
+		if l := listOf(data, length); l.width == 0 {
+			from *= length
+		} else {
+			first := l.start(from)
+			length = l.start(from+1) - first
+			for i := from; i < from+n; i++ {
+				if l.valid.missing(i) || length < 1 {
 					return bad("missing or empty")
 				}
-				if o := from + i + data.Offset(); offset(buffer(data, 1), o+1, width)-offset(buffer(data, 1), o, width) != length {
+				if l.start(i+1)-l.start(i) != length {
 					return bad("of several lengths")
 				}
 			}
 			from = first
-		default:
-			from *= length
 		}
 		dims = append(dims, length)
 		if n *= length; n > data.Children()[0].Len() {

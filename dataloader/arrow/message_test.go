@@ -125,6 +125,21 @@ func TestNothingBeyondABufferIsRead(t *testing.T) {
 	}
 }
 
+// A list whose offsets the file does not have is not one of a fixed length.
+func TestListsWithoutOffsetsAreDamaged(t *testing.T) {
+	t.Parallel()
+	target, err := table.NewTarget(0, table.Column{Name: "x"}, table.Type{Kind: table.Int32, Dims: []int{2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := array.NewData(arrow.ListOf(arrow.PrimitiveTypes.Int32), 1, []*memory.Buffer{nil, nil}, nil, 0, 0)
+	v := &view{column: &column{Target: target}, kind: packed, width: 4, data: make([]byte, 8), lists: []list{listOf(data, 2)}}
+	b := &batch{at: place{file: &file{messages: make([]message, 1), batches: []int{0}}}, views: []*view{v}}
+	if err := b.Fetch(t.Context(), 0, dataloader.At{}, [][]byte{make([]byte, 8)}); !errors.Is(err, dataloader.ErrFormat) {
+		t.Errorf("got %v, want ErrFormat", err)
+	}
+}
+
 func TestViewsOfTextInPlaceAndElsewhere(t *testing.T) {
 	t.Parallel()
 	entry := func(n int, rest string) []byte {

@@ -57,11 +57,26 @@ func (v validity) missing(i int) bool {
 // list is one level of lists.
 type list struct {
 	valid   validity
-	length  int    // of each list
-	offsets []byte // nil: all have length by the type
-	width   int    // bytes of an offset
+	length  int // of each list
+	offsets []byte
+	width   int // bytes of an offset; 0: all have length by the type
 	from    int
 }
+
+// listOf returns the level of lists that data are, each of the given length.
+func listOf(data arrow.ArrayData, length int) list {
+	l := list{valid: validOf(data), length: length, from: data.Offset()}
+	switch data.DataType().ID() {
+	case arrow.LIST:
+		l.offsets, l.width = buffer(data, 1), 4
+	case arrow.LARGE_LIST:
+		l.offsets, l.width = buffer(data, 1), 8
+	}
+	return l
+}
+
+// start returns the first value of list i, and with it the end of list i-1.
+func (l *list) start(i int) int { return offset(l.offsets, i+l.from, l.width) }
 
 // newView returns the view of a column in a batch.
 func newView(c *column, batch arrow.RecordBatch) (*view, error) {
@@ -78,14 +93,7 @@ func newView(c *column, batch arrow.RecordBatch) (*view, error) {
 	}
 	for _, length := range c.Type.Dims {
 		data = unwrap(data)
-		l := list{valid: validOf(data), length: length, from: data.Offset()}
-		switch data.DataType().ID() {
-		case arrow.LIST:
-			l.offsets, l.width = buffer(data, 1), 4
-		case arrow.LARGE_LIST:
-			l.offsets, l.width = buffer(data, 1), 8
-		}
-		v.lists = append(v.lists, l)
+		v.lists = append(v.lists, listOf(data, length))
 		data = data.Children()[0]
 	}
 	return v, v.values(unwrap(data))
@@ -198,7 +206,7 @@ func (v *view) fill(dst []byte) error {
 // resolve returns the first value of n lists from a place on, which follow one another and must have
 // the length of all.
 func (l *list) resolve(from, n int) (int, error) {
-	if l.offsets == nil {
+	if l.width == 0 {
 		for i := range n {
 			if l.valid.missing(from + i) {
 				return 0, problem("a list", "null")
@@ -206,10 +214,10 @@ func (l *list) resolve(from, n int) (int, error) {
 		}
 		return (from + l.from) * l.length, nil
 	}
-	first := offset(l.offsets, from+l.from, l.width)
+	first := l.start(from)
 	last := first
 	for i := from; i < from+n; i++ {
-		end := offset(l.offsets, i+l.from+1, l.width)
+		end := l.start(i + 1)
 		if l.valid.missing(i) {
 			return 0, problem(fmt.Sprintf("a list of %d", l.length), "null")
 		}
