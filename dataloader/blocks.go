@@ -143,7 +143,7 @@ func (b *blocks) Fetch(ctx context.Context, at At, dst [][]byte) error {
 		return fmt.Errorf("sample %d: must be 0 to %d: %w", at.Index, b.Len()-1, ErrOption)
 	}
 	i := blockOf(b.starts, at.Index)
-	e, err := b.cache.acquire(ctx, i, at.Epoch)
+	e, err := b.cache.acquire(ctx, i, at.Epoch, false)
 	if err != nil {
 		return err
 	}
