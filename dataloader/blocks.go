@@ -155,3 +155,17 @@ func (b *blocks) Fetch(ctx context.Context, at At, dst [][]byte) error {
 func blockOf(starts []int, index int) int {
 	return sort.SearchInts(starts, index+1) - 1
 }
+
+// beside returns the first sample of the block of a sample of ds and their number: of all samples if
+// there are no blocks.
+func beside(ds Dataset, starts []int, index int) (from, n int) {
+	n = ds.Len()
+	if len(starts) == 0 {
+		return 0, n
+	}
+	b := blockOf(starts, index)
+	if from = starts[b]; b+1 < len(starts) {
+		n = starts[b+1]
+	}
+	return from, n - from
+}
