@@ -33,17 +33,11 @@ type shuffled struct{ permutation }
 
 // shuffle returns the shuffled order of an epoch over n samples.
 func shuffle(n int, seed uint64, epoch int) *shuffled {
-	return &shuffled{permute(n, orderKey(seed, epoch, 0))}
+	return &shuffled{permute(n, keyOf(domainShuffle, seed, epoch, 0))}
 }
 
 func (s *shuffled) Len() int               { return int(s.n) }
 func (s *shuffled) Index(position int) int { return s.at(position) }
-
-// orderKey returns the key of a permutation. part numbers the permutations of an epoch.
-func orderKey(seed uint64, epoch int, part uint64) uint64 {
-	g := generator(domainShuffle, seed, uint64(epoch), part)
-	return g.Uint64()
-}
 
 // sequence returns the order of an epoch. What a sampler does wrong is an error.
 func (l *Loader) sequence(epoch int) (s Sequence, err error) {
