@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"slices"
 )
 
@@ -139,7 +138,7 @@ func (s *sequence[T]) read(ctx context.Context, samples iter.Seq2[T, error], fir
 	i := 0
 	defer func() {
 		if p := recover(); p != nil {
-			err = &PanicError{Value: p, Stack: debug.Stack()}
+			err = caught(p)
 		}
 		if err != nil && ctx.Err() == nil {
 			err = fmt.Errorf("sample %d of the sequence: %w", first+i, err)
