@@ -51,8 +51,7 @@ func (c *classLists) hash() uint64 {
 // classKey returns the key of a permutation. Parts are 0 for batches, 1 for the places in one, and
 // 2 + k for the samples of class k.
 func classKey(seed uint64, epoch int, part, number uint64) uint64 {
-	g := generator(domainClass, hash(seed, part), uint64(epoch), number)
-	return g.Uint64()
+	return keyOf(domainClass, hash(seed, part), epoch, number)
 }
 
 // ClassBalanced returns a sampler that gives each class the same number of positions, whatever its

@@ -39,10 +39,11 @@ func (c *blockCache) init(src BlockSource, held int) {
 	}
 }
 
-// acquire returns a block with a pin, and decodes it if it is not there. The caller unpins it.
-func (c *blockCache) acquire(ctx context.Context, i, epoch int) (*heldBlock, error) {
+// acquire returns a block with a pin, and decodes it if it is not there. The caller unpins it. A block
+// that has failed is tried again in another epoch, or always if again is set.
+func (c *blockCache) acquire(ctx context.Context, i, epoch int, again bool) (*heldBlock, error) {
 	for {
-		e, wait, decode := c.find(i, epoch, false)
+		e, wait, decode := c.find(i, epoch, again)
 		if decode {
 			c.decode(ctx, e, epoch)
 		}
@@ -65,22 +66,11 @@ func (c *blockCache) acquire(ctx context.Context, i, epoch int) (*heldBlock, err
 
 // load is acquire for a block that is read later. It tries a block again that has failed.
 func (c *blockCache) load(ctx context.Context, i int) error {
-	for {
-		e, wait, decode := c.find(i, 0, true)
-		if decode {
-			c.decode(ctx, e, -1)
-		}
-		if wait == nil {
-			err := e.err
-			c.unpin(e)
-			return err
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return ended(ctx)
-		}
+	e, err := c.acquire(ctx, i, -1, true)
+	if err == nil {
+		c.unpin(e)
 	}
+	return err
 }
 
 // find returns the entry of a block with a pin. If decode is set, the caller decodes it. If wait is

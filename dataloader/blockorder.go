@@ -68,7 +68,7 @@ func (p *blockPlan) order(seed uint64, epoch int, shuffle bool) *blockOrder {
 	if o.each = min(p.Group, count); o.each == count {
 		return o
 	}
-	order := permute(count, orderKey(seed, epoch, 0))
+	order := permute(count, keyOf(domainShuffle, seed, epoch, 0))
 	o.blocks, o.at = make([]int, count), make([]int, count+1)
 	for i := range count {
 		b := order.at(i)
@@ -117,7 +117,7 @@ func (o *blockOrder) locate(g, position int) (number, row int) {
 		if o.blocks == nil {
 			part = 0
 		}
-		p := permute(end-first, orderKey(o.seed, o.epoch, part))
+		p := permute(end-first, keyOf(domainShuffle, o.seed, o.epoch, part))
 		position = first + p.at(position-first)
 	}
 	i := from + sort.SearchInts(o.at[from:to], position+1) - 1

@@ -143,7 +143,7 @@ func (b *blocks) Fetch(ctx context.Context, at At, dst [][]byte) error {
 		return fmt.Errorf("sample %d: must be 0 to %d: %w", at.Index, b.Len()-1, ErrOption)
 	}
 	i := blockOf(b.starts, at.Index)
-	e, err := b.cache.acquire(ctx, i, at.Epoch)
+	e, err := b.cache.acquire(ctx, i, at.Epoch, false)
 	if err != nil {
 		return err
 	}
@@ -154,4 +154,18 @@ func (b *blocks) Fetch(ctx context.Context, at At, dst [][]byte) error {
 // blockOf returns the last block that starts at or before index, which is not an empty one.
 func blockOf(starts []int, index int) int {
 	return sort.SearchInts(starts, index+1) - 1
+}
+
+// beside returns the first sample of the block of a sample of ds and their number: of all samples if
+// there are no blocks.
+func beside(ds Dataset, starts []int, index int) (from, n int) {
+	n = ds.Len()
+	if len(starts) == 0 {
+		return 0, n
+	}
+	b := blockOf(starts, index)
+	if from = starts[b]; b+1 < len(starts) {
+		n = starts[b+1]
+	}
+	return from, n - from
 }

@@ -42,11 +42,7 @@ func (s *bucketed) Epoch(n int, seed uint64, epoch int) (Sequence, error) {
 	if err := s.fits("lengths", n); err != nil {
 		return nil, err
 	}
-	key := func(part uint64) uint64 {
-		g := generator(domainBucket, seed, uint64(epoch), part)
-		return g.Uint64()
-	}
-	order := permute(n, key(0))
+	order := permute(n, keyOf(domainBucket, seed, epoch, 0))
 	all := make([]int, n)
 	for i := range all {
 		all[i] = order.at(i)
@@ -59,7 +55,7 @@ func (s *bucketed) Epoch(n int, seed uint64, epoch int) (Sequence, error) {
 	if full == 0 {
 		return indexList(all), nil
 	}
-	return &bucketOrder{all, permute(full, key(1)), s.batch}, nil
+	return &bucketOrder{all, permute(full, keyOf(domainBucket, seed, epoch, 1)), s.batch}, nil
 }
 
 // bucketOrder is batches in a random order.

@@ -43,7 +43,7 @@ func Cache(ds Dataset, opt CacheOptions) (*Cached, error) {
 		c.sizes = append(c.sizes, int(f.Bytes()))
 	}
 	c.places = make([]atomic.Int32, n)
-	c.each = max(1, (1<<20)/size)
+	c.each = max(1, pieceBytes/size)
 	c.pieces = make([]atomic.Pointer[[]byte], (c.room+c.each-1)/c.each)
 	return c, nil
 }
@@ -85,11 +85,7 @@ func (c *Cached) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	}
 	place := &c.places[at.Index]
 	if p := place.Load(); p > 0 {
-		s := c.sample(int64(p - 1))
-		for k, size := range c.sizes {
-			copy(dst[k], s[:size])
-			s = s[size:]
-		}
+		get(dst, c.sample(int64(p-1)), c.sizes)
 		return nil
 	}
 	if err := c.ds.Fetch(ctx, At{Index: at.Index}, dst); err != nil {
@@ -104,11 +100,7 @@ func (c *Cached) Fetch(ctx context.Context, at At, dst [][]byte) error {
 		place.Store(0)
 		return nil
 	}
-	s := c.sample(p)
-	for k, size := range c.sizes {
-		copy(s[:size], dst[k])
-		s = s[size:]
-	}
+	put(c.sample(p), dst, c.sizes)
 	place.Store(int32(p + 1))
 	c.kept.Add(1)
 	return nil

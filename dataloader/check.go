@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strconv"
 )
@@ -44,7 +43,7 @@ const maxSamples = 1 << (56*(strconv.IntSize/64) + 30*(1-strconv.IntSize/64))
 // blame turns a panic in a dataset's code into an error.
 func blame(ds Dataset, err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("dataset of type %T: %w", ds, &PanicError{Value: p, Stack: debug.Stack()})
+		*err = fmt.Errorf("dataset of type %T: %w", ds, caught(p))
 	}
 }
 

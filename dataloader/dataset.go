@@ -162,14 +162,7 @@ func (s *subset) Blocks() Blocks {
 			starts = append(starts, at-s.from)
 		}
 	}
-	b.Starts = starts
-	if load := b.Load; load != nil {
-		b.Load = func(ctx context.Context, i int) error { return load(ctx, first+i) }
-	}
-	if done := b.Done; done != nil {
-		b.Done = func(i int) { done(first + i) }
-	}
-	return b
+	return b.renumber(starts, func(i int) int { return first + i })
 }
 
 func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {

@@ -16,11 +16,8 @@ func Fingerprint(ds Dataset) uint64 {
 	h := hash(domainFingerprint, uint64(ds.Len()))
 	for _, f := range ds.Fields() {
 		h = hashText(h, f.Name)
-		scale := f.Scale
-		if scale == 0 {
-			scale = 1
-		}
-		h = hash(h, uint64(f.Type), math.Float64bits(scale), math.Float64bits(f.Shift), uint64(len(f.Shape)))
+		scale, shift := decoding(f)
+		h = hash(h, uint64(f.Type), math.Float64bits(scale), math.Float64bits(shift), uint64(len(f.Shape)))
 		for _, d := range f.Shape {
 			h = hash(h, uint64(d))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"slices"
 )
 
@@ -21,7 +20,7 @@ type SequenceOptions struct {
 
 const (
 	defaultSequenceBytes = 1 << 30
-	sequencePiece        = 1 << 20 // bytes of a piece of memory, or one sample
+	pieceBytes           = 1 << 20 // of a piece of memory for samples, or one sample
 )
 
 // check sets defaults and returns an error for wrong options.
@@ -33,7 +32,7 @@ func (o *SequenceOptions) check(sample int64) error {
 		o.Bytes = defaultSequenceBytes
 	}
 	if o.Block == 0 {
-		o.Block = int(max(1, sequencePiece/sample))
+		o.Block = int(max(1, pieceBytes/sample))
 	}
 	return nil
 }
@@ -59,7 +58,7 @@ func FromSeq[T any](ctx context.Context, samples iter.Seq2[T, error], fields []F
 		return nil, err
 	}
 	room := opt.Bytes / s.bytes
-	each := max(1, sequencePiece/s.bytes)
+	each := max(1, pieceBytes/s.bytes)
 	k := &kept{fields: s.fields, sizes: s.sizes, each: int(each), size: int(s.bytes)}
 	err := s.read(ctx, samples, 0, -1, func(i int, sample [][]byte) error {
 		if int64(i) >= room {
@@ -69,7 +68,7 @@ func FromSeq[T any](ctx context.Context, samples iter.Seq2[T, error], fields []F
 			k.pieces = append(k.pieces, make([]byte, min(each, room-int64(i))*s.bytes))
 		}
 		k.n = i + 1
-		put(k.sample(i), sample)
+		put(k.sample(i), sample, k.sizes)
 		return nil
 	})
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *sequence[T]) read(ctx context.Context, samples iter.Seq2[T, error], fir
 	i := 0
 	defer func() {
 		if p := recover(); p != nil {
-			err = &PanicError{Value: p, Stack: debug.Stack()}
+			err = caught(p)
 		}
 		if err != nil && ctx.Err() == nil {
 			err = fmt.Errorf("sample %d of the sequence: %w", first+i, err)
@@ -180,10 +179,19 @@ func (s *sequence[T]) read(ctx context.Context, samples iter.Seq2[T, error], fir
 	return nil
 }
 
-// put copies the fields of a sample one after another.
-func put(dst []byte, sample [][]byte) {
-	for _, field := range sample {
-		dst = dst[copy(dst, field):]
+// put copies the fields of a sample, which have sizes, one after another.
+func put(dst []byte, sample [][]byte, sizes []int) {
+	for k, size := range sizes {
+		copy(dst[:size], sample[k])
+		dst = dst[size:]
+	}
+}
+
+// get is the reverse of put.
+func get(sample [][]byte, src []byte, sizes []int) {
+	for k, size := range sizes {
+		copy(sample[k], src[:size])
+		src = src[size:]
 	}
 }
 
@@ -213,7 +221,7 @@ func (s *sequence[T]) Load(ctx context.Context, i int, old Block) (Block, error)
 	}
 	k.n = n
 	return b, s.read(ctx, s.from(first), first, n, func(i int, sample [][]byte) error {
-		put(k.sample(i), sample)
+		put(k.sample(i), sample, k.sizes)
 		return nil
 	})
 }
@@ -239,11 +247,7 @@ func (k *kept) get(i int, dst [][]byte) error {
 	if i < 0 || i >= k.n {
 		return fmt.Errorf("sample %d: must be 0 to %d: %w", i, k.n-1, ErrOption)
 	}
-	s := k.sample(i)
-	for j, size := range k.sizes {
-		copy(dst[j], s[:size])
-		s = s[size:]
-	}
+	get(dst, k.sample(i), k.sizes)
 	return nil
 }
 

@@ -17,10 +17,10 @@ func Labels(ctx context.Context, ds Dataset, field string, opt PassOptions) ([]i
 		return nil, err
 	}
 	f := one.Fields()[0]
-	if len(f.Shape) > 0 && f.Bytes() != f.Type.Size() || f.Type.Float() || integer(f.Type) == nil {
+	read := integer(f.Type)
+	if read == nil || f.Bytes() != f.Type.Size() {
 		return nil, fmt.Errorf("labels: %w", &FieldError{Name: f.Name, Problem: fmt.Sprintf("is %v %v: must be one uint8, int32 or int64", f.Type, f.Shape)})
 	}
-	read := integer(f.Type)
 	labels := make([]int, one.Len())
 	p := pass{ds: one, options: opt}
 	p.worker = func() (func(int, [][]byte, error) error, func() error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/evenkeel/evenkeel/arena"
 )
@@ -53,11 +52,7 @@ func Normalize(ds Dataset, m *Moments) (Dataset, error) {
 		return x, nil
 	}
 	x.fields[k].Type, x.fields[k].Scale, x.fields[k].Shift = arena.Float32, 0, 0
-	size := f.Bytes()
-	x.memory.New = func() any {
-		b := make([]byte, size)
-		return &b
-	}
+	x.stored = newSwap(k, f)
 	return x, nil
 }
 
@@ -67,7 +62,7 @@ type normalized struct {
 	*layout
 	fields       []Field
 	scale, shift []float64 // of each channel
-	memory       sync.Pool // of *[]byte: the field as stored
+	stored       *swap     // the field as Dataset has it; nil with one channel
 }
 
 func (x *normalized) Fields() []Field { return x.fields }
@@ -84,19 +79,11 @@ func (x *normalized) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	if x.channels == 1 {
 		return x.Dataset.Fetch(ctx, at, dst)
 	}
-	b := x.memory.Get().(*[]byte)
-	out := dst[x.field]
-	dst[x.field] = *b
-	err := x.Dataset.Fetch(ctx, at, dst)
-	replaced := len(dst[x.field]) != len(*b) || &dst[x.field][0] != &(*b)[0]
-	dst[x.field] = out
-	switch {
-	case err != nil:
-		return err // the dataset may still write to the memory
-	case replaced:
-		return &FieldError{Index: x.field, Name: x.name, Problem: errReplace.Error()}
+	b, err := x.stored.fetch(ctx, x.Dataset, at, dst)
+	if err != nil {
+		return err
 	}
-	y := View[float32](out)
+	y := View[float32](dst[x.field])
 	switch x.kind {
 	case arena.Uint8:
 		normalize(x, y, *b)
@@ -109,7 +96,7 @@ func (x *normalized) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	default:
 		normalize(x, y, View[float64](*b))
 	}
-	x.memory.Put(b)
+	x.stored.memory.Put(b)
 	return nil
 }
 

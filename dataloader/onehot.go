@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/evenkeel/evenkeel/arena"
 )
@@ -25,8 +24,8 @@ func OneHot(ds Dataset, field string, classes int) (Dataset, error) {
 	k := from[0]
 	x := &oneHot{Dataset: ds, field: k, classes: classes, fields: slices.Clone(ds.Fields())}
 	f := &x.fields[k]
-	size := f.Bytes()
-	x.read, x.count = integer(f.Type), int(size/f.Type.Size())
+	x.stored = newSwap(k, *f)
+	x.read, x.count = integer(f.Type), int(f.Bytes()/f.Type.Size())
 	switch {
 	case x.read == nil || f.Scale != 0 && f.Scale != 1 || f.Shift != 0:
 		return nil, fmt.Errorf("one-hot: %w", &FieldError{Index: k, Name: field, Problem: fmt.Sprintf(
@@ -38,10 +37,6 @@ func OneHot(ds Dataset, field string, classes int) (Dataset, error) {
 	if err := checkFields(x.fields); err != nil {
 		return nil, fmt.Errorf("one-hot: %w", err)
 	}
-	x.memory.New = func() any {
-		b := make([]byte, size)
-		return &b
-	}
 	return x, nil
 }
 
@@ -51,7 +46,7 @@ type oneHot struct {
 	field, classes, count int
 	read                  func(b []byte, i int) int
 	fields                []Field
-	memory                sync.Pool // of *[]byte: the class numbers
+	stored                *swap // the class numbers
 }
 
 func (x *oneHot) Fields() []Field { return x.fields }
@@ -65,18 +60,11 @@ func (x *oneHot) Fingerprint() uint64 {
 }
 
 func (x *oneHot) Fetch(ctx context.Context, at At, dst [][]byte) error {
-	b := x.memory.Get().(*[]byte)
-	out := dst[x.field]
-	dst[x.field] = *b
-	err := x.Dataset.Fetch(ctx, at, dst)
-	replaced := len(dst[x.field]) != len(*b) || &dst[x.field][0] != &(*b)[0]
-	dst[x.field] = out
-	switch {
-	case err != nil:
-		return err // the dataset may still write to the memory
-	case replaced:
-		return &FieldError{Index: x.field, Name: x.fields[x.field].Name, Problem: errReplace.Error()}
+	b, err := x.stored.fetch(ctx, x.Dataset, at, dst)
+	if err != nil {
+		return err
 	}
+	out := dst[x.field]
 	clear(out)
 	for i := range x.count {
 		y := x.read(*b, i)
@@ -85,6 +73,6 @@ func (x *oneHot) Fetch(ctx context.Context, at At, dst [][]byte) error {
 		}
 		out[i*x.classes+y] = 1
 	}
-	x.memory.Put(b)
+	x.stored.memory.Put(b)
 	return nil
 }

@@ -104,14 +104,7 @@ func (p *pairs) Fetch(ctx context.Context, at At, dst [][]byte) error {
 		return err
 	}
 	r := Rand{generator(domainPairs, at.Seed, uint64(at.Epoch), uint64(at.Index))}
-	from, n := 0, p.Dataset.Len()
-	if len(p.starts) > 0 {
-		b := blockOf(p.starts, at.Index)
-		if from = p.starts[b]; b+1 < len(p.starts) {
-			n = p.starts[b+1]
-		}
-		n -= from
-	}
+	from, n := beside(p.Dataset, p.starts, at.Index)
 	partner := At{Index: from + r.IntN(n), Epoch: at.Epoch, Seed: hash(domainPairs, at.Seed, uint64(at.Index))}
 	if err := p.Dataset.Fetch(ctx, partner, dst[p.own:2*p.own:2*p.own]); err != nil {
 		return err

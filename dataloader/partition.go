@@ -164,7 +164,7 @@ func folds(ds Dataset, parts [][]int) (all []Fold, err error) {
 
 // randomParts returns the samples of each part, in increasing order.
 func randomParts(n int, seed uint64, fractions []float64) (parts [][]int) {
-	p := permute(n, orderKeyOf(domainSplit, seed, 0))
+	p := permute(n, keyOf(domainSplit, seed, 0, 0))
 	next := 0
 	for _, count := range deal(n, fractions, make([]float64, len(fractions))) {
 		part := make([]int, count)
@@ -176,12 +176,6 @@ func randomParts(n int, seed uint64, fractions []float64) (parts [][]int) {
 		parts = append(parts, part)
 	}
 	return parts
-}
-
-// orderKeyOf returns the key of a permutation.
-func orderKeyOf(domain, seed, part uint64) uint64 {
-	g := generator(domain, seed, 0, part)
-	return g.Uint64()
 }
 
 // deal divides n into the given fractions, each rounded down or up. What is left after rounding down
@@ -229,7 +223,7 @@ func groupParts(groups []int, seed uint64, fractions []float64) [][]int {
 	for k, f := range fractions {
 		lacking[k] = f * float64(len(groups))
 	}
-	p := permute(len(g.members), orderKeyOf(domainSplit, seed, 1))
+	p := permute(len(g.members), keyOf(domainSplit, seed, 0, 1))
 	empty := len(parts)
 	for i := range g.members {
 		members := g.members[p.at(i)]
@@ -263,7 +257,7 @@ func stratifiedParts(labels []int, seed uint64, fractions []float64) [][]int {
 	parts := make([][]int, len(fractions))
 	lost := make([]float64, len(fractions))
 	for k, members := range c.members {
-		p := permute(len(members), orderKeyOf(domainSplit, seed, uint64(k)+2))
+		p := permute(len(members), keyOf(domainSplit, seed, 0, uint64(k)+2))
 		next := 0
 		for i, count := range deal(len(members), fractions, lost) {
 			for range count {

@@ -1,9 +1,6 @@
 package dataloader
 
-import (
-	"fmt"
-	"runtime/debug"
-)
+import "fmt"
 
 // Sampler chooses the samples of each epoch and their order.
 type Sampler interface {
@@ -33,41 +30,31 @@ type shuffled struct{ permutation }
 
 // shuffle returns the shuffled order of an epoch over n samples.
 func shuffle(n int, seed uint64, epoch int) *shuffled {
-	return &shuffled{permute(n, orderKey(seed, epoch, 0))}
+	return &shuffled{permute(n, keyOf(domainShuffle, seed, epoch, 0))}
 }
 
 func (s *shuffled) Len() int               { return int(s.n) }
 func (s *shuffled) Index(position int) int { return s.at(position) }
 
-// orderKey returns the key of a permutation. part numbers the permutations of an epoch.
-func orderKey(seed uint64, epoch int, part uint64) uint64 {
-	g := generator(domainShuffle, seed, uint64(epoch), part)
-	return g.Uint64()
-}
-
 // sequence returns the order of an epoch. What a sampler does wrong is an error.
-func (l *Loader) sequence(epoch int) (s Sequence, err error) {
+func (l *Loader) sequence(epoch int) (Sequence, error) {
 	n, seed := l.samples, l.opt.Seed
 	switch {
 	case l.opt.Sampler != nil:
-		if s, err = callSampler(l.opt.Sampler, n, seed, epoch); err != nil {
-			return nil, err
-		}
+		return callSampler(l.opt.Sampler, n, seed, epoch)
 	case l.blocks != nil:
 		return l.blocks.order(seed, epoch, l.opt.Shuffle), nil
 	case l.opt.Shuffle:
 		return shuffle(n, seed, epoch), nil
-	default:
-		return sequential(n), nil
 	}
-	return s, nil
+	return sequential(n), nil
 }
 
 // callSampler returns the order that a sampler chooses.
 func callSampler(sampler Sampler, n int, seed uint64, epoch int) (s Sequence, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("sampler of type %T: epoch %d: %w", sampler, epoch, &PanicError{Value: p, Stack: debug.Stack()})
+			err = fmt.Errorf("sampler of type %T: epoch %d: %w", sampler, epoch, caught(p))
 		}
 	}()
 	s, err = sampler.Epoch(n, seed, epoch)
@@ -93,7 +80,7 @@ func indexError(s Sequence, position, index, n int) error {
 func fillIndices(dst []int, s Sequence, from, n int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("sequence of type %T: %w", s, &PanicError{Value: p, Stack: debug.Stack()})
+			err = fmt.Errorf("sequence of type %T: %w", s, caught(p))
 		}
 	}()
 	for i := range dst {

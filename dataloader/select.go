@@ -117,7 +117,7 @@ func (s *selected) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	}
 	err := s.Dataset.Fetch(ctx, at, all)
 	for i, k := range s.from {
-		if err == nil && (len(all[k]) != len(dst[i]) || &all[k][0] != &dst[i][0]) {
+		if err == nil && replaced(all[k], dst[i]) {
 			err = &FieldError{Index: i, Name: s.fields[i].Name, Problem: errReplace.Error()}
 		}
 		all[k] = nil

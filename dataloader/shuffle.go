@@ -61,6 +61,13 @@ func generator(domain, seed, epoch, index uint64) rand.PCG {
 	return *rand.NewPCG(hi, lo)
 }
 
+// keyOf returns the first draw of a generator: the key of a permutation. part numbers the permutations
+// of an epoch.
+func keyOf(domain, seed uint64, epoch int, part uint64) uint64 {
+	g := generator(domain, seed, uint64(epoch), part)
+	return g.Uint64()
+}
+
 // below returns a number in [0, n) without bias. Source: Lemire, Fast Random Integer Generation in
 // an Interval, ACM TOMACS 29(1), 2019, algorithm 5.
 func below(p *rand.PCG, n uint64) uint64 {

@@ -126,15 +126,11 @@ func (s *Skipping) Fetch(ctx context.Context, at At, dst [][]byte) error {
 
 // replacement returns the sample that is fetched at a try for a bad one.
 func (s *Skipping) replacement(index, try int) int {
-	from, n := 0, s.Dataset.Len()
-	if len(s.starts) > 0 && try < triesInBlock {
-		b := blockOf(s.starts, index)
-		from = s.starts[b]
-		if b+1 < len(s.starts) {
-			n = s.starts[b+1]
-		}
-		n -= from
+	starts := s.starts
+	if try >= triesInBlock {
+		starts = nil
 	}
+	from, n := beside(s.Dataset, starts, index)
 	g := generator(domainSkip, 0, uint64(try), uint64(index))
 	return from + int(below(&g, uint64(max(1, n))))
 }

@@ -26,8 +26,8 @@ type batchSource struct {
 	tail    programKey         // of the last, short batch and the first objective; zero if there is none
 }
 
-// openSource checks a dataset against the plan, uploads it if it is resident, and compiles the
-// program of its last, short batch if it has one. The caller has the device; it gets the slots.
+// openSource checks a dataset against the plan, and uploads it if it is resident. The caller has the
+// device; it gets the slots, and calls openTail when it knows the samples of the pass.
 func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, averaged bool, ds dataloader.Dataset) (
 	s batchSource, err error,
 ) {
@@ -61,18 +61,10 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, averaged bo
 	if err := t.plan.checkFields(mode, s.dataset, s.fields); err != nil {
 		return s, err
 	}
-	if mode == compile.Train && opt.Sampler != nil {
-		l, err := t.loaders.get(mode, ds, s)
-		if err != nil {
-			return s, err
-		}
-		s.samples = l.Samples()
-	}
 	full := t.plan.fullKey(mode, s.dataset)
 	full.averaged = averaged
 	s.full = t.programs[full]
-	err = t.openTail(ctx, mode, &s)
-	return s, err
+	return s, nil
 }
 
 // openTail compiles the program of the last, short batch of a source if it has one.

@@ -71,6 +71,10 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	if p.loader, err = t.loaders.get(p.mode, ds, p.source); err != nil {
 		return err
 	}
+	p.source.samples = p.loader.Samples()
+	if err := t.openTail(ctx, p.mode, &p.source); err != nil {
+		return err
+	}
 	p.totals = make([]float64, t.plan.metrics.elems)
 	if p.body != nil {
 		p.stepMetrics = t.plan.newStepMetrics()

@@ -109,7 +109,11 @@ func (t *Trainer) openPrediction(ctx context.Context, ds dataloader.Dataset, ave
 		return batchSource{}, err
 	}
 	defer t.usage.release()
-	return t.openSource(ctx, compile.Predict, averaged, ds)
+	source, err := t.openSource(ctx, compile.Predict, averaged, ds)
+	if err == nil {
+		err = t.openTail(ctx, compile.Predict, &source)
+	}
+	return source, err
 }
 
 // predictBatch runs one batch on slot 0 and copies its outputs to host.

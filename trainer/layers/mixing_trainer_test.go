@@ -24,6 +24,18 @@ func cutMixModel(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	return n.Model(out, losses, nil)
 }
 
+// sampleOf returns the fields of a sample.
+func sampleOf(t *testing.T, ds dataloader.Dataset, at dataloader.At) (dst [][]byte) {
+	t.Helper()
+	for _, f := range ds.Fields() {
+		dst = append(dst, make([]byte, f.Bytes()))
+	}
+	if err := ds.Fetch(t.Context(), at, dst); err != nil {
+		t.Fatal(err)
+	}
+	return dst
+}
+
 // pairedImages returns 8 images of bytes with partners: as Pairs draws them, and the same in memory.
 func pairedImages(t *testing.T) (drawn dataloader.Dataset, fixed *dataloader.Slices) {
 	t.Helper()
@@ -43,15 +55,8 @@ func pairedImages(t *testing.T) (drawn dataloader.Dataset, fixed *dataloader.Sli
 	}
 	var all [6][]byte
 	for i := range 8 {
-		dst := make([][]byte, 6)
-		for k, f := range drawn.Fields() {
-			dst[k] = make([]byte, f.Bytes())
-		}
-		if err := drawn.Fetch(t.Context(), dataloader.At{Index: i, Seed: 5}, dst); err != nil {
-			t.Fatal(err)
-		}
-		for k := range all {
-			all[k] = append(all[k], dst[k]...)
+		for k, b := range sampleOf(t, drawn, dataloader.At{Index: i, Seed: 5}) {
+			all[k] = append(all[k], b...)
 		}
 	}
 	fixed, err = dataloader.FromSlices(8, dataloader.Column("image", all[0], 2, 4, 5).Scaled(1./255, -0.5), dataloader.Column("label", all[1]),
@@ -67,13 +72,7 @@ func pairedImages(t *testing.T) (drawn dataloader.Dataset, fixed *dataloader.Sli
 func cutMixLoss(t *testing.T, ds *dataloader.Slices, weights, bias []float64) (sum float64) {
 	t.Helper()
 	for i := range 8 {
-		dst := make([][]byte, 6)
-		for k, f := range ds.Fields() {
-			dst[k] = make([]byte, f.Bytes())
-		}
-		if err := ds.Fetch(t.Context(), dataloader.At{Index: i}, dst); err != nil {
-			t.Fatal(err)
-		}
+		dst := sampleOf(t, ds, dataloader.At{Index: i})
 		box, mix := dataloader.View[int32](dst[5]), float64(dataloader.View[float32](dst[4])[0])
 		logits := append([]float64(nil), bias...)
 		for p := range 40 {
