@@ -49,8 +49,7 @@ func batchNormalization(c *call) []*value {
 
 // normalize is gamma·(x - mean)/√(variance + eps) + beta, a number a channel.
 func (c *call) normalize(x, gamma, beta, mean, variance kernels.Value, eps float64) kernels.Value {
-	per := slices.Repeat(kernels.Shape{1}, len(c.Spec(x).Shape)-1)
-	per[0] = c.Spec(gamma).Shape[0]
+	per := line(len(c.Spec(x).Shape)-1, 0, c.Spec(gamma).Shape[0])
 	scale := c.two(kernels.Div, gamma, c.of(kernels.Sqrt, c.affine(variance, 1, eps)))
 	centred := c.two(kernels.Sub, x, c.reshape(mean, per))
 	return c.plus(c.mul(centred, c.reshape(scale, per)), c.reshape(beta, per))

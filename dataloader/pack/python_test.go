@@ -10,11 +10,17 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/pack"
+	"github.com/evenkeel/evenkeel/internal/page"
 	"github.com/evenkeel/evenkeel/internal/peer/python"
 )
 
-// A few lines of Python read a pack, with NumPy. EVENKEEL_PYTHON names a Python that has it.
+// The lines of Python in docs/data.md read a pack. EVENKEEL_PYTHON names a Python that has NumPy.
 func TestPythonReadsAPack(t *testing.T) {
+	_, script, _ := strings.Cut(page.Read(t, "docs/data.md"), "```python\n")
+	script, _, found := strings.Cut(script, "```\n")
+	if !found {
+		t.Fatal("docs/data.md has no lines of Python")
+	}
 	peer := os.Getenv("EVENKEEL_PYTHON")
 	if peer == "" {
 		peer = "python3"
@@ -22,14 +28,10 @@ func TestPythonReadsAPack(t *testing.T) {
 	if err := exec.Command(peer, "-c", "import numpy").Run(); err != nil {
 		t.Skip("needs a Python with NumPy, named by EVENKEEL_PYTHON: ", err)
 	}
-	script, err := os.ReadFile("testdata/read.py")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ds := &made{n: 30, failing: -1, fields: []dataloader.Field{{Name: "a", Type: arena.Uint8, Shape: []int{3}}, {Name: "b", Type: arena.Int64},
 		{Name: "c", Type: arena.Int32, Shape: []int{2, 2}}, {Name: "jpg", Type: arena.Uint8, Shape: []int{3}}, {Name: "d", Type: arena.Uint8}}}
 	p := write(t, ds, pack.WriteOptions{Encoded: []string{"jpg"}})
-	out, err := python.Run(t.Context(), peer, string(script)+`
+	out, err := python.Run(t.Context(), peer, script+`
 import sys
 r = read(sys.argv[1])
 for i in range(len(r)):
