@@ -263,7 +263,7 @@ func (t *tables) Sizes() []int {
 func (t *tables) Load(ctx context.Context, i int, old dataloader.Block) (dataloader.Block, error) {
 	b, ok := old.(*block)
 	if !ok {
-		b = new(block)
+		b = newBlock(t.fields)
 	}
 	return b, t.load(ctx, &t.pieces[i], b)
 }
@@ -293,14 +293,14 @@ func (t *tables) loadAll(ctx context.Context, opt Options) (*memory, error) {
 			return fmt.Errorf("%s: the values of %d records take more than %d bytes (Options.Memory): set Options.Held to keep a few pieces at a time: %w",
 				t.files[0].Name(), m.Len(), opt.Memory, dataloader.ErrOption)
 		}
-		b, p := new(block), parsers.Get().(*parser)
+		b, p := newBlock(t.fields), parsers.Get().(*parser)
 		b.parser = *p
 		err := t.load(ctx, &t.pieces[i], b)
 		*p, b.parser = b.parser, parser{}
 		parsers.Put(p)
-		for k, f := range t.fields {
-			if f.Decoder != nil {
-				used.Add(int64(cap(b.data[k]) + 8*cap(b.ends[k])))
+		for _, x := range b.Columns {
+			if x.Decoder != nil {
+				used.Add(int64(cap(x.Data) + 8*cap(x.Ends)))
 			}
 		}
 		m.blocks[i] = b

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/internal/number"
+	"github.com/evenkeel/evenkeel/dataloader/internal/values"
 )
 
 // parser walks over the values of some records.
@@ -63,7 +63,7 @@ func (p *parser) value() ([]byte, error) {
 			break
 		}
 		if c == '"' {
-			return nil, p.problem("quote", "quotes around the whole value", fmt.Sprintf("one inside, after %q", shorten(b[p.start:i])))
+			return nil, p.problem("quote", "quotes around the whole value", fmt.Sprintf("one inside, after %q", values.Shorten(b[p.start:i])))
 		}
 		i++
 	}
@@ -119,44 +119,28 @@ func (p *parser) separator() (last bool, err error) {
 
 // block is the decoded records of a piece.
 type block struct {
-	fields []*field
-	data   [][]byte // by field: numbers, or texts for a Decoder
-	ends   [][]int  // by field with a Decoder: where each text ends
-	parser parser   // its memory
+	values.Columns
+	parser parser // its memory
 }
 
-// Fetch copies a sample.
-func (b *block) Fetch(_ context.Context, row int, at dataloader.At, dst [][]byte) error {
-	for k, f := range b.fields {
-		if f.Decoder == nil {
-			copy(dst[k], b.data[k][row*f.bytes:][:f.bytes])
-			continue
-		}
-		from := 0
-		if row > 0 {
-			from = b.ends[k][row-1]
-		}
-		if err := f.Decoder.Decode(at, b.data[k][from:b.ends[k][row]], dst[k]); err != nil {
-			return fmt.Errorf("field %q: %w", f.Name, err)
-		}
+// newBlock returns a block of the fields, without memory.
+func newBlock(fields []*field) *block {
+	b := &block{Columns: make(values.Columns, len(fields))}
+	for k, f := range fields {
+		b.Columns[k] = values.Column{Name: f.Name, Bytes: f.bytes, Decoder: f.Decoder}
 	}
-	return nil
+	return b
 }
 
 // reset makes room for rows.
-func (b *block) reset(fields []*field, rows int) {
-	if b.data == nil {
-		b.fields, b.data, b.ends = fields, make([][]byte, len(fields)), make([][]int, len(fields))
-	}
-	for k, f := range fields {
-		if f.Decoder != nil {
-			b.data[k], b.ends[k] = b.data[k][:0], b.ends[k][:0]
-			continue
-		}
-		if n := rows * f.bytes; cap(b.data[k]) < n {
-			b.data[k] = make([]byte, n)
+func (b *block) reset(rows int) {
+	b.Columns.Reset()
+	for k := range b.Columns {
+		x := &b.Columns[k]
+		if n := rows * x.Bytes; cap(x.Data) < n {
+			x.Data = make([]byte, n)
 		} else {
-			b.data[k] = b.data[k][:n]
+			x.Data = x.Data[:n]
 		}
 	}
 }
@@ -172,7 +156,7 @@ func (t *tables) load(ctx context.Context, p *piece, b *block) error {
 			return err
 		}
 	}
-	b.reset(t.fields, p.rows)
+	b.reset(p.rows)
 	return t.records(p, &b.parser, buf, func(row, column int, v []byte) error {
 		for _, x := range t.targets[column] {
 			if err := b.store(&b.parser, row, x, v, t.missing); err != nil {
@@ -229,13 +213,13 @@ func (t *tables) records(p *piece, walk *parser, buf []byte, each func(row, colu
 
 // store writes a value.
 func (b *block) store(p *parser, row int, x target, v []byte, missing map[string]bool) error {
-	f := x.field
+	f, column := x.field, &b.Columns[x.at]
 	if f.Decoder != nil {
-		b.data[x.at] = append(b.data[x.at], v...)
-		b.ends[x.at] = append(b.ends[x.at], len(b.data[x.at]))
+		column.Data = append(column.Data, v...)
+		column.EndText()
 		return nil
 	}
-	dst := b.data[x.at][row*f.bytes+x.place*f.size:][:f.size]
+	dst := column.Data[row*f.bytes+x.place*f.size:][:f.size]
 	if f.Classes != nil {
 		if i, ok := f.classes[string(v)]; ok {
 			number.PutInt(f.Type, dst, int64(i))
@@ -273,7 +257,7 @@ func (b *block) store(p *parser, row int, x target, v []byte, missing map[string
 	if wrong == "no number" && strings.ContainsFunc(string(v), unicode.IsLetter) {
 		hint = ": for texts set Field.FindClasses, for a missing value Field.Fill and Options.Missing"
 	}
-	return p.problem(f.what(x), want, fmt.Sprintf("%q, %s%s", shorten(v), wrong, hint))
+	return p.problem(f.what(x), want, fmt.Sprintf("%q, %s%s", values.Shorten(v), wrong, hint))
 }
 
 // what describes a value.
@@ -295,13 +279,4 @@ func nonFinite(v []byte) (float64, bool) {
 		return math.Inf(sign), true
 	}
 	return 0, false
-}
-
-// shorten bounds a text from a file for an error.
-func shorten(b []byte) string {
-	const most = 60
-	if len(b) <= most {
-		return string(b)
-	}
-	return string(b[:most]) + "…"
 }

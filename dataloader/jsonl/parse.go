@@ -12,54 +12,45 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/internal/number"
+	"github.com/evenkeel/evenkeel/dataloader/internal/values"
 )
 
 // block is the decoded lines of a piece.
 type block struct {
+	values.Columns
 	fields []*field
-	text   []byte   // of the piece
-	data   [][]byte // by field: numbers, or texts for a Decoder
-	ends   [][]int  // by field with a Decoder: where each text ends
-	seen   []bool   // by field: the line has it
-	value  []byte   // of a string
+	text   []byte // of the piece
+	seen   []bool // by field: the line has it
+	value  []byte // of a string
 }
 
-// Fetch copies a sample.
-func (b *block) Fetch(_ context.Context, row int, at dataloader.At, dst [][]byte) error {
-	for k, f := range b.fields {
-		if f.Decoder == nil {
-			copy(dst[k], b.data[k][row*f.bytes:][:f.bytes])
-			continue
-		}
-		from := 0
-		if row > 0 {
-			from = b.ends[k][row-1]
-		}
-		if err := f.Decoder.Decode(at, b.data[k][from:b.ends[k][row]], dst[k]); err != nil {
-			return fmt.Errorf("field %q: %w", f.Name, err)
-		}
+// newBlock returns a block of the fields, without memory.
+func newBlock(fields []*field) *block {
+	b := &block{Columns: make(values.Columns, len(fields)), fields: fields, seen: make([]bool, len(fields))}
+	for k, f := range fields {
+		b.Columns[k] = values.Column{Name: f.Name, Bytes: f.bytes, Decoder: f.Decoder}
 	}
-	return nil
+	return b
 }
 
 // Load implements dataloader.BlockSource.
 func (l *lines) Load(ctx context.Context, i int, old dataloader.Block) (dataloader.Block, error) {
 	b, ok := old.(*block)
 	if !ok {
-		n := len(l.fields)
-		b = &block{fields: l.fields, data: make([][]byte, n), ends: make([][]int, n), seen: make([]bool, n)}
+		b = newBlock(l.fields)
 	}
 	p := &l.pieces[i]
 	var err error
 	if b.text, err = l.read(ctx, p, b.text); err != nil {
 		return nil, err
 	}
-	for k, f := range l.fields {
+	b.Columns.Reset()
+	for k := range b.Columns {
+		x := &b.Columns[k]
 		// A value takes two bytes of text or more, so that lines too short for theirs reserve no room.
-		if n := int(min(int64(p.rows)*int64(f.bytes), 4*int64(len(b.text)))); cap(b.data[k]) < n {
-			b.data[k] = make([]byte, 0, n)
+		if n := int(min(int64(p.rows)*int64(x.Bytes), 4*int64(len(b.text)))); cap(x.Data) < n {
+			x.Data = make([]byte, 0, n)
 		}
-		b.data[k], b.ends[k] = b.data[k][:0], b.ends[k][:0]
 	}
 	row, number, offset := 0, p.line, p.from
 	for line := range bytes.SplitAfterSeq(b.text, []byte{'\n'}) {
@@ -85,15 +76,15 @@ func (l *lines) Load(ctx context.Context, i int, old dataloader.Block) (dataload
 
 // grow makes room for the values of a line, unless all would take more than some bytes.
 func (b *block) grow(most int64) bool {
-	for k, f := range b.fields {
-		most -= int64(len(b.data[k]) + f.bytes)
+	for _, x := range b.Columns {
+		most -= int64(len(x.Data) + x.Bytes)
 	}
 	if most < 0 {
 		return false
 	}
-	for k, f := range b.fields {
-		n := len(b.data[k]) + f.bytes
-		b.data[k] = slices.Grow(b.data[k], f.bytes)[:n]
+	for k := range b.Columns {
+		x := &b.Columns[k]
+		x.Data = slices.Grow(x.Data, x.Bytes)[:len(x.Data)+x.Bytes]
 	}
 	return true
 }
@@ -165,7 +156,7 @@ func (b *block) object(d *jsontext.Decoder, n *node, row int) (at int64, want, g
 				return syntax(d, err)
 			}
 			if child.children != nil && v.Kind() != 'n' {
-				return at, "an object, for a path leads into this member", shorten(v)
+				return at, "an object, for a path leads into this member", values.Shorten(v)
 			}
 			for _, k := range child.fields {
 				if want, got := b.store(k, row, v); want != "" {
@@ -190,7 +181,7 @@ func (b *block) missing(k, row int) (want, got string) {
 		return "a value, or Field.Fill for missing ones", "null"
 	}
 	for i := range f.elems {
-		number.Put(f.Type, b.data[k][row*f.bytes+i*f.size:], *f.Fill)
+		number.Put(f.Type, b.Columns[k].Data[row*f.bytes+i*f.size:], *f.Fill)
 	}
 	return "", ""
 }
@@ -203,18 +194,19 @@ func (b *block) store(k, row int, v jsontext.Value) (want, got string) {
 		return b.missing(k, row)
 	}
 	if f.Decoder != nil {
+		x := &b.Columns[k]
 		if v.Kind() == '"' {
 			var err error
-			if b.data[k], err = jsontext.AppendUnquote(b.data[k], v); err != nil {
+			if x.Data, err = jsontext.AppendUnquote(x.Data, v); err != nil {
 				return "a string", err.Error()
 			}
 		} else {
-			b.data[k] = append(b.data[k], v...)
+			x.Data = append(x.Data, v...)
 		}
-		b.ends[k] = append(b.ends[k], len(b.data[k]))
+		x.EndText()
 		return "", ""
 	}
-	rest, want, got := b.list(f, f.Shape, b.data[k][row*f.bytes:][:f.bytes], v)
+	rest, want, got := b.list(f, f.Shape, b.Columns[k].Data[row*f.bytes:][:f.bytes], v)
 	if want == "" && len(rest) > 0 {
 		return "a value", "less"
 	}
@@ -228,7 +220,7 @@ func (b *block) list(f *field, shape []int, dst []byte, v jsontext.Value) (rest 
 		return dst[f.size:], want, got
 	}
 	if v.Kind() != '[' {
-		return nil, fmt.Sprintf("a list of %d", shape[0]), shorten(v)
+		return nil, fmt.Sprintf("a list of %d", shape[0]), values.Shorten(v)
 	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(v))
 	d.ReadToken() // the text is valid
@@ -256,12 +248,12 @@ func (b *block) element(f *field, dst []byte, v jsontext.Value) (want, got strin
 		b.value, _ = jsontext.AppendUnquote(b.value[:0], v) // the text is valid
 		i, ok := f.classes[string(b.value)]
 		if !ok {
-			return fmt.Sprintf("one of %d classes", len(f.Classes)), shorten(v)
+			return fmt.Sprintf("one of %d classes", len(f.Classes)), values.Shorten(v)
 		}
 		number.PutInt(f.Type, dst, int64(i))
 		return "", ""
 	case f.Classes != nil:
-		return "a string", shorten(v)
+		return "a string", values.Shorten(v)
 	case kind == 't' || kind == 'f':
 		x := 0.0
 		if kind == 't' {
@@ -273,19 +265,10 @@ func (b *block) element(f *field, dst []byte, v jsontext.Value) (want, got strin
 		number.Put(f.Type, dst, *f.Fill)
 		return "", ""
 	case kind != '0':
-		return "a number", shorten(v)
+		return "a number", values.Shorten(v)
 	}
 	if wrong := number.Store(f.Type, dst, v); wrong != "" {
-		return fmt.Sprintf("a number that %v holds", f.Type), fmt.Sprintf("%s, %s", shorten(v), wrong)
+		return fmt.Sprintf("a number that %v holds", f.Type), fmt.Sprintf("%s, %s", values.Shorten(v), wrong)
 	}
 	return "", ""
-}
-
-// shorten bounds a text from a file for an error.
-func shorten(b []byte) string {
-	const most = 60
-	if len(b) <= most {
-		return string(b)
-	}
-	return string(b[:most]) + "…"
 }
