@@ -1,0 +1,67 @@
+// Package reduce combines arrays of numbers element by element: what engines of package group
+// compute themselves, so that their results have the same bits.
+//
+// [Add] and [Max] work on bytes in the order of the machine. The arrays are aligned to their
+// elements, have the same length, and do not overlap, unless they are the same.
+package reduce
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// Adds reports whether Add knows the type.
+func Adds(t arena.DType) bool { return t == arena.Float32 || t == arena.Float64 || t == arena.Int32 }
+
+// Compares reports whether Max knows the type.
+func Compares(t arena.DType) bool { return t == arena.Float64 || t == arena.Int32 }
+
+// Add adds src to dst, rounded once for each element. Int32 wraps around.
+func Add(t arena.DType, dst, src []byte) {
+	switch t {
+	case arena.Float32:
+		add(of[float32](dst), of[float32](src))
+	case arena.Float64:
+		add(of[float64](dst), of[float64](src))
+	case arena.Int32:
+		add(of[int32](dst), of[int32](src))
+	}
+}
+
+// Max sets each element of dst to the greater one of dst and src. NaN is greater than all numbers
+// and becomes the NaN of math.NaN; 0 is greater than -0. So the order of arrays does not matter.
+func Max(t arena.DType, dst, src []byte) {
+	switch t {
+	case arena.Float64:
+		d, s := of[float64](dst), of[float64](src)
+		for i, v := range s[:len(d)] {
+			d[i] = math.Max(d[i], v)
+			if d[i] != d[i] {
+				d[i] = math.NaN()
+			}
+		}
+	case arena.Int32:
+		d, s := of[int32](dst), of[int32](src)
+		for i, v := range s[:len(d)] {
+			d[i] = max(d[i], v)
+		}
+	}
+}
+
+func add[T float32 | float64 | int32](dst, src []T) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] += src[i]
+	}
+}
+
+// of views bytes as numbers.
+func of[T any](b []byte) []T {
+	if len(b) == 0 {
+		return nil
+	}
+	var zero T
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(zero)))
+}
