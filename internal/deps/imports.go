@@ -122,6 +122,7 @@ var rules = map[string]rule{
 	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
 
 	"dataloader/storage/storagetest": {},
+	"dataloader/internal/tabletest":  {ours: "arena dataloader dataloader/storage/storagetest internal/float16"},
 }
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
