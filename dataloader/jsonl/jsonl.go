@@ -52,14 +52,7 @@ const pieceBytes = 1 << 20
 // those that match a pattern, sorted by bytes. It finds the lines, and decodes none. A wrong field is
 // a *dataloader.FieldError. The caller must Close the dataset.
 func Open(path string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.Open(path, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(context.Background(), files, opt)
+	return open(context.Background(), table.Path(path), opt)
 }
 
 // OpenFS is Open for the files of a file system, which must have ReadAt.
@@ -69,20 +62,18 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 
 // OpenContext is OpenFS that returns soon after ctx is done, with its error.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
+	return open(ctx, table.FS(fsys, name), opt)
+}
+
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
-	files, err := table.OpenFS(fsys, name, extensions...)
+	files, err := at(".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst")
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, files, opt)
-}
-
-var extensions = []string{".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst"}
-
-// open takes the files over.
-func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
 	l := &lines{opt: opt, files: files}
 	ds, err := l.open(ctx)
 	if err != nil {
