@@ -51,7 +51,7 @@ var rules = map[string]rule{
 	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/npy dataloader/pack dataloader/parquet dataloader/shards dataloader/table",
 		other: "github.com/dustin/go-humanize github.com/schollz/progressbar/v3"},
 	"dataloader/pack":             {ours: "arena dataloader dataloader/storage internal/atomicfile"},
-	"dataloader/shards":           {ours: "arena dataloader dataloader/internal/codec dataloader/storage internal/atomicfile", other: "github.com/klauspost/compress"},
+	"dataloader/shards":           {ours: "arena dataloader dataloader/internal/codec dataloader/internal/number dataloader/storage internal/atomicfile", other: "github.com/klauspost/compress"},
 	"dataloader/images":           {ours: "arena dataloader dataloader/storage", other: "golang.org/x/image"},
 	"dataloader/images/turbojpeg": {ours: "dataloader dataloader/images", other: "github.com/ebitengine/purego"},
 	"dataloader/csv":              {ours: "arena dataloader dataloader/internal/number dataloader/internal/values dataloader/storage dataloader/table"},
