@@ -62,7 +62,7 @@ var rules = map[string]rule{
 		other: "github.com/go-json-experiment/json"},
 	"dataloader/npy":     {ours: "arena dataloader dataloader/storage dataloader/table weights/npz weights/safetensors"},
 	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table"},
-	"dataloader/storage": {ours: "dataloader", other: "golang.org/x/sys"},
+	"dataloader/storage": {ours: "dataloader dataloader/internal/folder", other: "golang.org/x/sys"},
 	"dataloader/table":   {ours: "arena dataloader dataloader/storage internal/float16"},
 	"dataloader/parquet": {ours: "dataloader dataloader/storage dataloader/table",
 		other: "github.com/andybalholm/brotli github.com/klauspost/compress github.com/parquet-go/parquet-go github.com/pierrec/lz4/v4"},
@@ -122,6 +122,7 @@ var rules = map[string]rule{
 	"trainer/optim":      {ours: "arena kernels"},
 	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
 
+	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},
 	"dataloader/internal/tabletest":  {ours: "arena dataloader dataloader/storage/storagetest internal/float16"},
 }
