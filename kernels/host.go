@@ -21,7 +21,7 @@ type HostAttrs interface {
 //
 //	n tensors → m tensors
 var Host = Register(&Op{
-	Name: "host",
+	Name: "host", OnHost: true,
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
 		h, err := attrsOf[HostAttrs]("host", attrs)
 		if err != nil {

@@ -68,6 +68,8 @@ type Op struct {
 	// Updates pairs outputs with inputs: output k is input Updates[k], changed in place. See
 	// UpdatesFor. Such an op exists for its effect (optimizers, status words).
 	Updates []int8
+	// OnHost: it is a function of the host on any device. Its attributes are HostAttrs.
+	OnHost bool
 	// View returns true if output 0 is an alias of input 0, from offset bytes on: no kernel runs.
 	// Nil: never.
 	View func(attrs any, in []Spec) (offset int64, ok bool)
@@ -90,7 +92,7 @@ func (op *Op) InPlaceFor(attrs any) []int8 {
 }
 
 // UpdatesFor returns Updates for these attributes: the states of an optimizer rule that is Scaled
-// come one operand later.
+// come one operand later, and those of AllReduce have as many as it has tensors.
 func (op *Op) UpdatesFor(attrs any) []int8 {
 	if u, ok := attrs.(Updater); ok && u.Common().Scaled {
 		updates := append([]int8(nil), op.Updates...)
@@ -98,6 +100,9 @@ func (op *Op) UpdatesFor(attrs any) []int8 {
 			updates[i]++
 		}
 		return updates
+	}
+	if a, ok := attrs.(AllReduceAttrs); ok {
+		return op.Updates[:a.Tensors]
 	}
 	return op.Updates
 }

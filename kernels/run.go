@@ -108,7 +108,7 @@ func Run(c Call, operand func(Operand) []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if h, ok := c.Attrs.(HostAttrs); ok && c.Op == Host {
+	if h, ok := c.Attrs.(HostAttrs); ok && c.Op.OnHost {
 		if err := h.Run(in, out); err != nil {
 			return fmt.Errorf("host %q %v: %w", c.Label, h, err)
 		}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -85,6 +86,9 @@ type program struct {
 	failed error         // set by a call that fails, taken by Launch
 	// memories are the blocks of this device that the calls use. Each launch keeps them mapped.
 	memories []*memory
+	// Of calls of groups: sums by label, and all that Close releases.
+	pending    map[string]pendingSums
+	operations []io.Closer
 }
 
 // bound is one prepared call.
@@ -143,7 +147,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		p.calls = append(p.calls, bound{func() { copy(to, from) }, len(calls), "copy", "after the calls"})
 	}
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, errors.Join(append(errs, p.closeOperations())...)
 	}
 	p.memories = append(p.memories, after...)
 	return p, nil
@@ -202,5 +206,5 @@ func (p *program) run(err *error) {
 // Close releases the prepared calls. Later launches return arena.ErrClosed.
 func (p *program) Close() error {
 	p.calls, p.dev, p.memories = nil, nil, nil
-	return nil
+	return p.closeOperations()
 }

@@ -106,7 +106,10 @@ var table = map[*kernels.Op]kernel{
 
 	kernels.Adafactor: {bindAdafactor, adafactorWork},
 
-	kernels.Host: {bindHost, nil},
+	kernels.Host:      {bindHost, nil},
+	kernels.AllReduce: {bindAllReduce, nil},
+	kernels.Await:     {bindAwait, nil},
+	kernels.Agree:     {bindAgree, nil},
 }
 
 // lookup returns the kernel of op: its entry in the table, the elementwise engine, or its

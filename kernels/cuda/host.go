@@ -28,7 +28,7 @@ func bindHost(b *binding) error {
 // stagingBytes is the pinned memory that a call needs: each operand begins at a multiple of
 // arena.Align.
 func stagingBytes(op *kernels.Op, in, out []kernels.Spec) (bytes int64) {
-	if op != kernels.Host {
+	if !op.OnHost {
 		return 0
 	}
 	for _, x := range append(in[:len(in):len(in)], out...) {
@@ -36,3 +36,6 @@ func stagingBytes(op *kernels.Op, in, out []kernels.Spec) (bytes int64) {
 	}
 	return bytes
 }
+
+// bindNothing prepares a call that has nothing to do on this device.
+func bindNothing(*binding) error { return nil }

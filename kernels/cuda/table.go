@@ -90,7 +90,10 @@ var table = map[*kernels.Op]kernel{
 
 	kernels.Adafactor: {bindAdafactor, adafactorWork},
 
-	kernels.Host: {bindHost, nil},
+	kernels.Host:      {bindHost, nil},
+	kernels.AllReduce: {bindHost, nil},
+	kernels.Agree:     {bindHost, nil},
+	kernels.Await:     {bindNothing, nil},
 }
 
 // lookup returns the kernel of op, and whether it has one.
