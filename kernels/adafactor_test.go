@@ -81,7 +81,7 @@ func adafactor(t *testing.T, a kernels.AdafactorAttrs, shape kernels.Shape, para
 	states := kernels.AdafactorStates(p)
 	r, c := states[0].Spec, states[1].Spec
 	out, err := kernels.Eval(kernels.Adafactor, a, []kernels.Tensor{{Spec: p, Data: param}, {Spec: p, Data: grad}, vector(arena.Int32, 0, 0, 0, 0),
-		vector(arena.Float64, 0.1, 1, fresh, 0, 0, 0, 0, 0, 0), {Spec: r, Data: rows}, {Spec: c, Data: columns}})
+		vector(arena.Float64, 0.1, 1, fresh, 0, 0, 0, 0, 0, 0, 0), {Spec: r, Data: rows}, {Spec: c, Data: columns}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestAdafactorTakesAFiniteStepAfterAnyFiniteGradient(t *testing.T) {
 			states := kernels.AdafactorStates(p)
 			rows, columns := states[0].Spec, states[1].Spec
 			in := []kernels.Tensor{{Spec: p, Data: make([]float64, 4)}, {Spec: p, Data: []float64{c.grad, -c.grad, c.grad, c.grad}}, vector(arena.Int32, 0, 0, 0, 0),
-				vector(arena.Float64, 0.1, 1, 1, 0, 0, 0, 0, 0, 0), {Spec: rows, Data: make([]float64, rows.Shape.Elems())}, {Spec: columns, Data: make([]float64, columns.Shape.Elems())}}
+				vector(arena.Float64, 0.1, 1, 1, 0, 0, 0, 0, 0, 0, 0), {Spec: rows, Data: make([]float64, rows.Shape.Elems())}, {Spec: columns, Data: make([]float64, columns.Shape.Elems())}}
 			out, err := kernels.Eval(kernels.Adafactor, kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Least: 1}, in)
 			if err != nil {
 				t.Fatal(err)

@@ -58,7 +58,7 @@ func TestAMeanInBfloat16FollowsWhatItIsTheMeanOf(t *testing.T) {
 // adam16 runs one update at rate 0.1 from these states, zeros where they are nil.
 func adam16(t *testing.T, p kernels.Spec, param, grad []float64, states [][]float64) []kernels.Tensor {
 	t.Helper()
-	in := []kernels.Tensor{{Spec: p, Data: param}, {Spec: p, Data: grad}, vector(arena.Int32, 0, 0, 0, 0), vector(arena.Float64, 0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0)}
+	in := []kernels.Tensor{{Spec: p, Data: param}, {Spec: p, Data: grad}, vector(arena.Int32, 0, 0, 0, 0), vector(arena.Float64, 0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0, 0)}
 	for k, s := range kernels.Adam16States(p) {
 		if states == nil {
 			in = append(in, kernels.Tensor{Spec: s.Spec, Data: make([]float64, p.Shape.Elems())})

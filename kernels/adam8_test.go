@@ -15,7 +15,7 @@ func TestTheFirstUpdateOfAdam8(t *testing.T) {
 	p := kernels.Spec{Type: arena.Float64, Shape: kernels.Shape{n}}
 	grad := make([]float64, n)
 	grad[0], grad[1], grad[n-1] = 1, -0.5, 2
-	in := []kernels.Tensor{{Spec: p, Data: make([]float64, n)}, {Spec: p, Data: grad}, vector(arena.Int32, 0, 0, 0, 0), vector(arena.Float64, 0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0)}
+	in := []kernels.Tensor{{Spec: p, Data: make([]float64, n)}, {Spec: p, Data: grad}, vector(arena.Int32, 0, 0, 0, 0), vector(arena.Float64, 0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0, 0)}
 	for _, s := range kernels.Adam8States(p) {
 		in = append(in, kernels.Tensor{Spec: s.Spec, Data: make([]float64, s.Shape.Elems())})
 	}
@@ -50,7 +50,7 @@ func TestTheFirstUpdateOfAdam8(t *testing.T) {
 
 func TestABlockOfAdam8ThatDecaysEndsInZeros(t *testing.T) {
 	p := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2}}
-	in := []kernels.Tensor{{Spec: p, Data: []float64{1, 1}}, {Spec: p, Data: []float64{0, 0}}, vector(arena.Int32, 0, 0, 0, 0), vector(arena.Float64, 0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0)}
+	in := []kernels.Tensor{{Spec: p, Data: []float64{1, 1}}, {Spec: p, Data: []float64{0, 0}}, vector(arena.Int32, 0, 0, 0, 0), vector(arena.Float64, 0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0, 0)}
 	for i, s := range kernels.Adam8States(p) {
 		in = append(in, kernels.Tensor{Spec: s.Spec, Data: [][]float64{{127, 1}, {255, 1}, {numeric.Least8}}[i]})
 	}

@@ -20,7 +20,7 @@ type DropoutAttrs struct {
 
 // Dropout clears elements at random and scales the others.
 //
-//	x [...], controls float64 [9] → y [...]
+//	x [...], controls float64 [10] → y [...]
 //
 // Element i becomes x/(1 - Rate) if a random word is at least Rate·2^32 (see Threshold), else 0.
 // That is word i%4 of the generator Philox, whose key is Seed and whose counter is i/4, the low 32

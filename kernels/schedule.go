@@ -37,7 +37,7 @@ func (at Binding) StreamSchedule(calls []Call) (ops []StreamOp, events int) {
 	s := scheduler{at: at, calls: calls}
 	for from := 0; from < len(calls); {
 		to := from
-		for to < len(calls) && !calls[to].Op.OnHost {
+		for to < len(calls) && (calls[to].Op == nil || !calls[to].Op.OnHost) {
 			to++
 		}
 		s.part(from, to)

@@ -11,7 +11,7 @@ import (
 // UpdateAttrs are the attributes that all optimizer rules share. The gradient is first scaled, then
 // clipped, then decayed. All rules have the operands
 //
-//	param [...], grad [...], guard int32 [4], controls float64 [9] (, scale float64 ()), states → param, states
+//	param [...], grad [...], guard int32 [4], controls float64 [10] (, scale float64 ()), states → param, states
 //
 // scale exists if Scaled. The outputs are the inputs of the same name, changed in place. If
 // guard[0] is not 0, nothing changes. In the formulas of the rules, g is the gradient and rate is
@@ -41,14 +41,17 @@ const (
 	// the loss scale times the step's share of the samples of an update. The share is 1, or less if
 	// several steps accumulate gradients.
 	ControlShare = 6
+	// ControlRank is this rank's share of the samples of a step of all ranks of a group; not set
+	// without a group.
+	ControlRank = 9
 	// ControlAverage is the weight of the parameters in their averages at this update: see [Mix].
 	ControlAverage = 8
 )
 
 // Controls is the length of the controls vector, which every rule reads: the learning rate, the
 // number of the update (from 1), up to three numbers of the rule, and at [ControlUnscale],
-// [ControlShare], [ControlStep] and [ControlAverage] the trainer's numbers.
-const Controls = 9
+// [ControlShare], [ControlStep], [ControlAverage] and [ControlRank] the trainer's numbers.
+const Controls = 10
 
 // ControlsSpec is the spec of the controls vector.
 var ControlsSpec = Spec{arena.Float64, Shape{Controls}}
@@ -59,7 +62,7 @@ type rule func(attrs any, t arena.DType, controls []float64, param, grad float64
 
 // update is an optimizer rule with a number of states:
 //
-//	param [...], grad [...], guard int32 [4], controls float64 [9] (, scale float64 ()), states [...] → param, states
+//	param [...], grad [...], guard int32 [4], controls float64 [10] (, scale float64 ()), states [...] → param, states
 //
 // Outputs are the inputs of the same name, changed in place. If guard[0] is not 0 nothing changes.
 // decoupled: f itself applies Decay.
@@ -130,7 +133,7 @@ func checkUpdate(name string, u UpdateAttrs, in []Spec, states int) (first int, 
 		return 0, shapeError(name, "parameter and gradient must be floats of one shape, not %v", in[:2])
 	}
 	if !in[2].Equal(GuardSpec) || !in[3].Equal(ControlsSpec) {
-		return 0, shapeError(name, "guard and controls must be int32 (4) and float64 (9), not %v", in[2:4])
+		return 0, shapeError(name, "guard and controls must be int32 (4) and float64 (10), not %v", in[2:4])
 	}
 	if u.Scaled && !in[4].Equal(Spec{arena.Float64, nil}) {
 		return 0, shapeError(name, "scale must be float64 (), not %v", in[4])

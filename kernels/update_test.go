@@ -16,7 +16,7 @@ func step(t *testing.T, op *kernels.Op, attrs kernels.Updater, param, grad, guar
 	t.Helper()
 	in := []kernels.Tensor{
 		vector(arena.Float64, param), vector(arena.Float64, grad), vector(arena.Int32, guard, 0, 0, 0),
-		vector(arena.Float64, 0.1, 1, 1-0.9, 1-0.999, 0, 0, 0, 0, 0),
+		vector(arena.Float64, 0.1, 1, 1-0.9, 1-0.999, 0, 0, 0, 0, 0, 0),
 	}
 	if attrs.Common().Scaled {
 		in = append(in, kernels.Tensor{Spec: kernels.Spec{Type: arena.Float64}, Data: []float64{scale}})

@@ -52,6 +52,7 @@ type Batch struct {
 func (t *Trainer) Step(ctx context.Context, b Batch) (Step, error) {
 	step, err := t.ownStep(ctx, b)
 	if err != nil {
+		t.giveUp(err)
 		return Step{}, fmt.Errorf("step of the caller's batch: %w", err)
 	}
 	return step, nil
@@ -90,7 +91,7 @@ func (t *Trainer) ownStep(ctx context.Context, b Batch) (_ Step, err error) {
 	// call.
 	err = p.launch(s)
 	if err == nil {
-		err = p.finishStep(s)
+		err = p.finishStep(ctx, s)
 	}
 	if err = p.finish(err); err != nil {
 		for i := range t.own.passes { // the gradients of all windows are cleared
@@ -147,7 +148,7 @@ func (p *epochPass) beginWindow(t *Trainer, rows int) {
 	}
 	*p = epochPass{t: t, mode: compile.Train, total: window, objectives: sums, stepMetrics: metrics,
 		updatesBefore: append(p.updatesBefore[:0], t.counters.updates...)}
-	p.source = batchSource{dataset: streamed, samples: window * rows}
+	p.source = batchSource{dataset: streamed, samples: window * rows * t.plan.opt.ranks()}
 }
 
 // checkBatch returns the objective of b, or an error if no step may be trained on it now.
@@ -161,6 +162,9 @@ func (t *Trainer) checkBatch(b Batch) (objective int, err error) {
 	case b.Rows < opt.Batch && window > 1:
 		bad.addf("batch of %d rows: must be %d, since Options.Accumulate is %d: "+
 			"a window has full batches", b.Rows, opt.Batch, window)
+	}
+	if b.Rows < opt.Batch && opt.ranks() > 1 {
+		bad.addf("batch of %d rows: must be %d, as on all ranks of Options.Group", b.Rows, opt.Batch)
 	}
 	if b.Fill == nil {
 		bad.addf("no Fill: it writes the rows of the batch")
@@ -205,7 +209,7 @@ func (t *Trainer) checkWindow(what string) error {
 func (p *epochPass) fill(ctx context.Context, s *slot, program *boundProgram, b Batch) error {
 	t := p.t
 	s.program, s.uploads, s.first, s.last = program, &program.own, true, true
-	s.batch = dataloader.Batch{Slot: s.index, Step: p.steps, Rows: b.Rows}
+	s.batch, s.rows = dataloader.Batch{Slot: s.index, Step: p.steps, Rows: b.Rows}, b.Rows*t.plan.opt.ranks()
 	s.indices = s.indices[:0]
 	for row := range b.Rows {
 		s.indices = append(s.indices, row)

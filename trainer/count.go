@@ -10,7 +10,7 @@ import (
 // last to them. A loss that is not finite, and what belongs to it, is left out of the sums.
 func (p *epochPass) add(s *slot, o outcome) {
 	last := Step{Objective: p.t.plan.nameOfStep(s), Epoch: p.epoch, Step: s.batch.Step + 1, Steps: p.total,
-		Samples: s.batch.Rows, Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.uploads.sampleBytes}
+		Samples: s.rows, Accuracy: math.NaN(), Norm: math.NaN(), Uploaded: s.uploads.sampleBytes}
 	last.Loss, last.Weight = p.objectives[s.objective].add(s, s.program.lossResult)
 	for i, o := range s.program.others {
 		p.objectives[i+1].add(s, o)
@@ -37,7 +37,7 @@ func (p *epochPass) add(s *slot, o outcome) {
 	}
 	p.pending = s.objective + 1
 	if s.last {
-		p.samples += s.batch.Rows
+		p.samples += s.rows
 		p.steps++
 		p.pending = 0
 	}
@@ -47,7 +47,7 @@ func (p *epochPass) add(s *slot, o outcome) {
 // add adds the loss that the step in slot s has left at l. It returns the mean over the batch, and
 // the sum of the weights.
 func (sum *objectiveSums) add(s *slot, l lossResult) (loss, weight float64) {
-	loss, weight = s.number(l.loss), float64(s.batch.Rows)
+	loss, weight = s.number(l.loss), float64(s.rows)
 	if l.hasWeight { // loss is a sum over the rows
 		weight = s.number(l.weight)
 	}

@@ -66,9 +66,11 @@ func (t *Trainer) pass(ctx context.Context, name string, p *epochPass, ds datalo
 	}
 	defer func() { t.usage.endPass(p.reader.stuck) }()
 	if err := p.open(ctx, ds); err != nil {
+		t.giveUp(err)
 		return Result{}, fmt.Errorf("%v: %w", p.mode, err)
 	}
 	if err := p.run(ctx); err != nil {
+		t.giveUp(err)
 		return p.result(), fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, err)
 	}
 	return p.result(), nil

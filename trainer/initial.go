@@ -144,7 +144,12 @@ func (m *memory) writeInitialValues(compute arena.Stream) error {
 	}
 	for _, r := range modelRegions {
 		for i, home := range m.plan.homes.Parts(r) {
-			err := m.write(home, func(dst []byte) error { return m.plan.initial[r][i].fill(dst, home.Spec) })
+			err := m.write(home, func(dst []byte) error {
+				if err := m.plan.initial[r][i].fill(dst, home.Spec); err != nil {
+					return err
+				}
+				return m.plan.opt.broadcast(dst, "initial value of "+home.Name) // the model may have drawn it
+			})
 			if err != nil {
 				return fmt.Errorf("parameter %q: %w", home.Name, err)
 			}

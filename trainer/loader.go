@@ -45,7 +45,8 @@ func (ls *loaders) get(mode compile.Mode, ds dataloader.Dataset, source batchSou
 	if err := ls.closeIf(func(l loader) bool { return !comparable(l.ds) || isFor(l) }); err != nil {
 		return nil, err
 	}
-	opt := dataloader.Options{Batch: ls.opt.rows(mode), Seed: ls.seed(mode), Workers: ls.opt.Workers}
+	opt := dataloader.Options{Batch: ls.opt.rows(mode), Seed: ls.seed(mode), Workers: ls.opt.Workers,
+		Rank: ls.opt.rank(), Ranks: ls.opt.ranks()}
 	if train {
 		opt.Shuffle, opt.Sampler, opt.Tail = !ls.opt.Sequential && ls.opt.Sampler == nil, ls.opt.Sampler, ls.opt.Tail
 	}

@@ -45,7 +45,7 @@ func (m *stepMetrics) read(s *slot) []MetricResult {
 			case x.value != nil:
 				r.Value = x.value(r.Sum)
 			case len(r.Sum) == 1:
-				r.Value = r.Sum[0] / float64(s.batch.Rows)
+				r.Value = r.Sum[0] / float64(s.rows)
 			}
 		}
 	}

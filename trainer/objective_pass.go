@@ -24,6 +24,9 @@ type objectiveSums struct {
 // returns the slot of the step that is in flight afterwards, or nil; before is that of the step
 // before.
 func (p *epochPass) batch(ctx context.Context, b dataloader.Batch, before *slot) (_ *slot, err error) {
+	if b.Rows == 0 && p.mode != compile.Train {
+		return before, p.skipIdle(b)
+	}
 	first := p.objectiveAfter(p.resume-1, b.Step)
 	p.resume = 0
 	for i := first; i >= 0; i = p.objectiveAfter(i, b.Step) {

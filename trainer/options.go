@@ -7,6 +7,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -114,6 +115,14 @@ type Options struct {
 	// Fields() of data without labels are enough to predict. Default: each input is stored as its
 	// node is in the graph.
 	Fields []dataloader.Field
+	// Group shares each batch among the ranks of a group, each of which has a device and a trainer of
+	// its own: an epoch has steps of Batch samples a rank. Gradients are summed over the ranks, and so
+	// are losses, metrics and the running statistics of batch normalization, whose statistics of a
+	// batch are each rank's own. All ranks make the same calls of New, Fit, Steps, Step and Evaluate
+	// with the same options and data, and end with the same bits; Predict is a rank's own. If a rank
+	// fails, the calls of all end with an error. Default: one rank. It keeps all gradients until the
+	// update. See docs/scaling.md.
+	Group group.Group
 	// Resident datasets stay on the device: the first pass over one uploads it, and its batches are
 	// lists of indices. Default: every batch is uploaded. A resident dataset takes
 	// dataloader.SampleBytes times its length of device memory. If Resident is not empty and Fields

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -56,7 +57,7 @@ func (p *epochPass) skips(s *slot, o outcome) bool {
 	if o != nonFinite {
 		return true
 	}
-	return p.mode == compile.Train && s.status[0] >= 0 && p.t.counters.nonFinite[s.objective] < p.t.plan.opt.SkipNonFinite
+	return p.mode == compile.Train && s.worst() != kernels.VerdictIndex && p.t.counters.nonFinite[s.objective] < p.t.plan.opt.SkipNonFinite
 }
 
 // skipWindow records that a step of outcome o is not part of its window. The sums of gradients then

@@ -82,9 +82,11 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
 	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
-		return t.begin(p)
+		if err := t.begin(p); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.meet(ctx)
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they
@@ -97,7 +99,7 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 	for {
 		b, err := p.next(ctx, before)
 		if err == io.EOF {
-			return p.collect(ctx, before)
+			return errors.Join(p.collect(ctx, before), p.sumRanks())
 		}
 		if err != nil {
 			return errors.Join(p.collect(ctx, before), err)
@@ -177,6 +179,10 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	t := p.t
 	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.total)
 	program := p.source.full
+	s.rows = b.Rows
+	if p.mode == compile.Train {
+		s.rows = p.stepRows(b.Step)
+	}
 	if b.Rows != program.rows || window != program.window || s.objective != program.objective {
 		var err error
 		if program, err = t.programs.find(p.key(b.Rows, window, s.objective)); err != nil {
@@ -198,6 +204,9 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 func (p *epochPass) key(rows int, w compile.Window, objective int) programKey {
 	k := p.t.plan.key(p.mode, rows, p.source.dataset, w, objective)
 	k.averaged = p.averaged
+	if rows == 0 { // of a step of all ranks
+		k.rows, k.idle = p.t.plan.opt.rows(p.mode), true
+	}
 	return k
 }
 
@@ -219,6 +228,7 @@ func (p *epochPass) writeControls(s *slot) error {
 	// sum over the window is the gradient of the mean over all of them, short steps included. With
 	// weights, all steps of a window start with the share of its first step.
 	rows := b.Rows
+	s.controls[kernels.ControlRank] = float64(rows) / float64(s.rows)
 	if s.program.hasWeight {
 		rows = p.rowsBefore(first+1) - p.rowsBefore(first)
 	}
@@ -232,14 +242,15 @@ func (p *epochPass) writeControls(s *slot) error {
 		share = math.NaN() // no update: the guard finds gradients that are not finite
 	}
 	s.controls[kernels.ControlShare] = share
-	s.controls[kernels.ControlStep] = float64(p.number(s.objective, b.Step))
+	// Each rank draws other numbers, those of a step of its own.
+	s.controls[kernels.ControlStep] = float64((p.number(s.objective, b.Step)-1)*int64(opt.ranks()) + int64(opt.rank()) + 1)
 	t.plan.weighAverages(s, update)
 	return p.writeGroupControls(s, update)
 }
 
-// rowsBefore returns the number of samples in all steps before a step.
+// rowsBefore returns the number of samples in all steps before a step, those of all ranks.
 func (p *epochPass) rowsBefore(step int) int {
-	return min(step*p.source.full.rows, p.source.samples)
+	return min(step*p.source.full.rows*p.t.plan.opt.ranks(), p.source.samples)
 }
 
 // submit enqueues the step whose batch is in slot s.
@@ -270,7 +281,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 	if s == nil {
 		return nil
 	}
-	if err := p.finishStep(s); err != nil {
+	if err := p.finishStep(ctx, s); err != nil {
 		return err
 	}
 	t := p.t
@@ -292,7 +303,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 }
 
 // finishStep waits for the step in slot s and adds its numbers to the sums.
-func (p *epochPass) finishStep(s *slot) error {
+func (p *epochPass) finishStep(ctx context.Context, s *slot) error {
 	t := p.t
 	if err := s.ready.Sync(); err != nil {
 		return p.stepError(s.batch.Step, err)
@@ -302,7 +313,7 @@ func (p *epochPass) finishStep(s *slot) error {
 	// after that changed anything.
 	o := p.outcomeOf(s, s.loss())
 	if !p.skips(s, o) {
-		return p.tooMany(s, p.diagnose(s))
+		return p.exchangeCauses(ctx, s, p.tooMany(s, p.diagnose(s)))
 	}
 	if o != succeeded {
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {

@@ -30,8 +30,15 @@ type programKey struct {
 	objective int            // index in Model.Objectives of the one that it trains; 0 unless mode is Train or Average
 	stage     int            // of Options.Unfreeze; 0 unless mode is Train
 	averaged  bool           // evaluation or prediction with the averages of parameters
+	idle      bool           // this rank has no samples in the step
 	distinct  bool           // see compile.Config; only while it is compiled
 }
+
+// trainedBy identifies the parameters that programs train.
+type trainedBy struct{ objective, stage int }
+
+// trainedBy returns what identifies the parameters that program k trains.
+func (k programKey) trainedBy() trainedBy { return trainedBy{k.objective, k.stage} }
 
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
 // layout of the arena.
@@ -57,6 +64,8 @@ type planned struct {
 	order    []programKey // of compilation; the first program trains
 	initial  initialValues
 	metrics  *metricSet // nil before the first compilation
+
+	buckets map[trainedBy][][]string // of sums over the ranks: parameters by bucket
 
 	kept []string // names of Options.Keep, see keptNames
 
@@ -185,7 +194,7 @@ func (p *planned) compileMode(ctx context.Context, mode compile.Mode, dataset in
 	for stage := range stages {
 		for objective := 0; objective < p.objectives(mode); objective++ { // known after the first program
 			for _, w := range p.opt.windows(mode) {
-				k := programKey{mode, p.opt.rows(mode), dataset, w, objective, stage, averaged, false}
+				k := programKey{mode, p.opt.rows(mode), dataset, w, objective, stage, averaged, false, false}
 				prog, err := p.compile(ctx, k, nil)
 				if errors.Is(err, frontend.ErrNoOutput) {
 					continue
@@ -195,9 +204,26 @@ func (p *planned) compileMode(ctx context.Context, mode compile.Mode, dataset in
 				}
 				p.add(k, prog)
 				p.scratch = max(p.scratch, prog.Plan.Bytes)
+				if mode == compile.Train && p.opt.ranks() > 1 && w.Updates() { // the last step of an epoch
+					if err := p.compileIdle(ctx, k); err != nil {
+						return err
+					}
+				}
 			}
 		}
 	}
+	return nil
+}
+
+// compileIdle compiles the program of a rank that has no samples in a step of program k.
+func (p *planned) compileIdle(ctx context.Context, k programKey) error {
+	k.idle = true
+	prog, err := p.compile(ctx, k, nil)
+	if err != nil {
+		return err
+	}
+	p.add(k, prog)
+	p.scratch = max(p.scratch, prog.Plan.Bytes)
 	return nil
 }
 
@@ -241,7 +267,7 @@ func (p *planned) sizeForEvaluation(ctx context.Context) error {
 // is trained, or gorgonia.BatchNorm made the value.
 func (p *planned) scratchForOneRow(ctx context.Context, k programKey) (int64, error) {
 	full, rows := p.programs[k], k.rows
-	if rows == 1 { // full is that program
+	if rows == 1 || k.idle { // full is that program
 		return full.Plan.Bytes, nil
 	}
 	refused := func(err error) bool {
@@ -312,6 +338,15 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if k.dataset != streamed {
 		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)
 	}
+	if k.idle {
+		prog.Name += ", no samples"
+	}
+	if by := k.trainedBy(); prog.Buckets != nil && p.buckets[by] == nil {
+		if p.buckets == nil {
+			p.buckets = make(map[trainedBy][][]string)
+		}
+		p.buckets[by] = prog.Buckets
+	}
 	if k.averaged {
 		prog.Name += ", averages"
 	}
@@ -336,6 +371,9 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 	}
 	if k.mode == compile.Train {
 		cfg.Objective = p.objectiveName(k.objective)
+		if o.ranks() > 1 {
+			cfg.Group, cfg.Idle, cfg.Buckets = o.Group, k.idle, p.buckets[k.trainedBy()]
+		}
 		cfg.Update = p.update(o, k, objectivesOf(m)[k.objective].Weight != nil)
 		cfg.Recompute = compile.Recompute{Owners: o.Recompute.Layers, Budget: p.budget}
 	}

@@ -23,6 +23,7 @@ type slot struct {
 	controls []float64         // nil if nothing trains
 	groups   []groupStep       // controls of groups that have their own
 	status   []int32           // the status word, as it was when the step ended
+	verdict  []int32           // what all ranks agreed on; nil without a group
 	results  []byte            // region Results
 
 	// Places of the views, for devices that check accesses.
@@ -47,6 +48,7 @@ type slot struct {
 	first    bool     // no other step of this batch comes before
 	last     bool     // no other step of this batch follows
 	batch    dataloader.Batch
+	rows     int      // of the batch, those of all ranks in training
 	indices  []int   // of the batch's samples
 	rate     float64 // learning rate of the update, after the schedule; set in training
 }
@@ -102,6 +104,9 @@ func (s *slot) openStep(m *memory, rows int) (err error) {
 	if home, ok := homes.Find(ir.Guard, ir.GuardName); ok {
 		s.status = dataloader.View[int32](bytesOf(at(home.Ref)))
 	}
+	if home, ok := homes.Find(ir.Guard, ir.VerdictName); ok {
+		s.verdict = dataloader.View[int32](bytesOf(at(home.Ref)))
+	}
 	s.resultsSpan = at(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)})
 	s.results = bytesOf(s.resultsSpan)
 	s.outcome = m.hostSpan(m.plan.outcome(s.index), s.index, s.objective)
@@ -123,7 +128,7 @@ func (s *slot) close() error {
 	}
 	var errs []error
 	for _, o := range append(s.others, s) {
-		o.host, o.controls, o.groups, o.status, o.results = nil, nil, nil, nil, nil
+		o.host, o.controls, o.groups, o.status, o.verdict, o.results = nil, nil, nil, nil, nil, nil
 		if o.ready != nil {
 			errs = append(errs, o.ready.Close())
 		}

@@ -94,9 +94,11 @@ func (t *Trainer) loop(ctx context.Context, ds dataloader.Dataset, yield func(St
 		}
 	}()
 	if err := p.open(ctx, ds); err != nil {
+		t.giveUp(err)
 		return fmt.Errorf("%v: %w", p.mode, err)
 	}
 	if err := p.run(ctx); err != nil {
+		t.giveUp(err)
 		return fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, err)
 	}
 	return nil

@@ -97,7 +97,8 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 			err = errors.Join(err, t.Close())
 		}
 	}()
-	if err := t.open(); err != nil {
+	if err := t.open(ctx); err != nil {
+		t.giveUp(err)
 		return nil, err
 	}
 	opened = true
@@ -105,7 +106,7 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 }
 
 // open makes everything on the device. After an error, Close releases what was made.
-func (t *Trainer) open() (err error) {
+func (t *Trainer) open(ctx context.Context) (err error) {
 	if err := t.memory.open(); err != nil {
 		return err
 	}
@@ -125,6 +126,9 @@ func (t *Trainer) open() (err error) {
 		t.programs[k] = p
 	}
 	if err := t.captures.open(t.memory); err != nil {
+		return err
+	}
+	if err := t.compareRanks(ctx); err != nil {
 		return err
 	}
 	return t.memory.writeInitialValues(t.streams.compute)

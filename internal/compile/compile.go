@@ -101,6 +101,7 @@ type compiler struct {
 	weight  kernels.Value        // the sum of the weights; None: there are none
 	others  []frontend.LossValue // the same of other objectives
 
+	lastSum   kernels.Value            // output of the last sum over ranks, whose order is the same on all; None: there is none
 	rules     []*kernels.Op            // operations of updates, each once
 	perWeight kernels.Value            // share / unit, the factor of w in the gradient of a loss; unset where that factor is 1 / weight
 	named     map[string]kernels.Value // results by name, before they are moved to homes
@@ -128,6 +129,7 @@ func newCompiler(cfg Config) *compiler {
 		}),
 		forward: &frontend.Forward{},
 		weight:  kernels.None,
+		lastSum: kernels.None,
 		named:   make(map[string]kernels.Value),
 	}
 }
@@ -149,6 +151,10 @@ func (c *compiler) step() (err error) {
 			o.Loss, o.Weight = c.weigh(c.cfg.Others[i].Weight.Name(), o.Loss, o.Weight)
 		}
 		c.others = append(c.others, o)
+	}
+	if c.cfg.Idle && c.weight != kernels.None {
+		w := c.Spec(c.weight)
+		c.weight = c.Apply(kernels.Fill, kernels.FillAttrs{Type: w.Type, Shape: w.Shape})
 	}
 	// Before gradients: their rules copy the compute type of a product to the products of the
 	// backward pass.
@@ -183,24 +189,31 @@ func (c *compiler) results() error {
 	for _, o := range c.others {
 		named = append(named, ir.Result{Name: LossOf(o.Name), Value: o.Loss}, ir.Result{Name: WeightOf(o.Name), Value: o.Weight})
 	}
+	for i := range named {
+		if r := &named[i]; r.Name == CorrectName && r.Value != kernels.None {
+			c.Label, c.Owner, c.Mark = r.Name, "results", ""
+			r.Value = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.weighted(r.Value))
+		}
+	}
+	for _, r := range f.Metrics {
+		named = append(named, ir.Result{Name: MetricName(r.Name), Value: r.Value})
+	}
+	if c.sharesStep() {
+		if err := c.sumResults(named); err != nil {
+			return err
+		}
+	}
 	for _, r := range named {
 		if r.Value == kernels.None {
 			continue
 		}
 		c.Label, c.Owner, c.Mark = r.Name, "results", ""
-		if r.Name == CorrectName {
-			r.Value = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, c.weighted(r.Value))
-		}
 		if err := c.result(r.Name, r.Value); err != nil {
 			return err
 		}
 	}
-	for _, r := range f.Metrics {
-		name := MetricName(r.Name)
-		c.Label, c.Owner, c.Mark = name, "results", ""
-		if err := c.result(name, r.Value); err != nil {
-			return err
-		}
+	if c.cfg.Idle { // no samples, no values of them
+		return nil
 	}
 	for _, r := range slices.Concat(f.Outputs, f.Kept) {
 		c.Label, c.Owner, c.Mark = r.Name, "results", ""

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/compile/passes"
 	"github.com/evenkeel/evenkeel/internal/compile/remat"
@@ -75,7 +76,15 @@ type Config struct {
 	// Distinct computes equal values once for each reader, so that those that are equal at this batch
 	// alone are not live for longer than at others.
 	Distinct bool
-	Debug    bool // leave guard bytes after each scratch buffer, for arena.Sentry
+	// Group of ranks that share each step; nil: one rank. See ranks.go.
+	Group group.Group
+	// Buckets lists the parameters whose gradients are summed over the ranks together, as an earlier
+	// program for the same parameters has them in ir.Program.Buckets; nil: they are chosen.
+	Buckets [][]string
+	// Idle: the rank has no samples in this step. It adds zeros to the sums of the others, and updates
+	// as they do.
+	Idle  bool
+	Debug bool // leave guard bytes after each scratch buffer, for arena.Sentry
 	// Twice returns the same model for twice the batch, to find a loss that is a sum over the rows;
 	// nil: the loss is not checked.
 	Twice func() (frontend.Model, error)
@@ -158,10 +167,15 @@ type Update struct {
 	// GuardEach checks the loss first and each gradient right before its own update, so that none is
 	// kept. ClipNorm, Norm, a Window other than Alone, and Scaled override it: all gradients are kept.
 	GuardEach bool
+	// Ranks: gradients are summed over the ranks of Config.Group before the update. All are kept.
+	Ranks bool
 }
 
+// Sums reports whether an update starts from the sum of gradients of several steps or ranks.
+func (u *Update) Sums() bool { return u.Window != Alone || u.Ranks }
+
 // homesGradients reports whether gradients have homes in region Gradients.
-func (u *Update) homesGradients() bool { return u.KeepsGradients() && (!u.Shares || u.Window != Alone) }
+func (u *Update) homesGradients() bool { return u.KeepsGradients() && (!u.Shares || u.Sums()) }
 
 // RuleFor returns the rule of a parameter.
 func (u *Update) RuleFor(param string, spec kernels.Spec) *Rule {
@@ -175,12 +189,12 @@ func (u *Update) RuleFor(param string, spec kernels.Spec) *Rule {
 
 // Factor reports whether the update multiplies all gradients by a factor in any case: 1 / the loss
 // scale, or, in a window of a model with weights, 1 / the sum of weights.
-func (u *Update) Factor(weighted bool) bool { return u.Scaled || weighted && u.Window != Alone }
+func (u *Update) Factor(weighted bool) bool { return u.Scaled || weighted && u.Sums() }
 
 // KeepsGradients reports whether all gradients are kept until the update, which then happens as a
 // whole or not at all.
 func (u *Update) KeepsGradients() bool {
-	return !u.GuardEach || u.ClipNorm > 0 || u.Norm || u.Window != Alone || u.Scaled
+	return !u.GuardEach || u.ClipNorm > 0 || u.Norm || u.Sums() || u.Scaled
 }
 
 // Window is the place of a step in a window of steps whose gradients are accumulated for one

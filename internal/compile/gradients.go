@@ -60,7 +60,7 @@ func (c *compiler) lossSeed(v kernels.Value) (kernels.Value, error) {
 		return c.weightSeed(v)
 	}
 	loss := c.Spec(v)
-	if c.cfg.Update.Window == Alone && !c.cfg.Update.Scaled {
+	if !c.cfg.Update.Sums() && !c.cfg.Update.Scaled {
 		return c.Apply(kernels.Fill, kernels.FillAttrs{Type: loss.Type, Shape: loss.Shape, Value: 1}), nil
 	}
 	return c.share(loss)

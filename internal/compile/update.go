@@ -41,14 +41,21 @@ func (c *compiler) update(grads []kernels.Value) error {
 		return err
 	}
 	c.Label, c.Owner, c.Mark = "check loss", "guard", ""
-	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, c.loss, guard)
+	if !c.cfg.Idle { // else it has no loss of its own
+		guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, c.loss, guard)
+	}
 	if c.weight != kernels.None {
 		if guard, err = c.checkWeight(guard); err != nil {
 			return err
 		}
 	}
-	guard = c.checkVariances(guard)
+	if !c.cfg.Idle {
+		guard = c.checkVariances(guard)
+	}
 	trained := c.trained(grads)
+	if c.cfg.Idle {
+		c.zeroGradients(trained, grads)
+	}
 	scale, keep := kernels.None, u.KeepsGradients()
 	if keep {
 		if u.homesGradients() {
@@ -57,6 +64,11 @@ func (c *compiler) update(grads []kernels.Value) error {
 			}
 		}
 		if u.Window.Updates() {
+			if c.sharesStep() {
+				if guard, err = c.sumGradients(trained, grads, guard); err != nil {
+					return err
+				}
+			}
 			for i, p := range trained {
 				guard = c.check(p, i, grads, guard)
 			}
@@ -259,7 +271,7 @@ func (c *compiler) factor() (kernels.Value, error) {
 	switch {
 	case !u.Factor(weighted):
 		return kernels.None, nil
-	case weighted && u.Window != Alone:
+	case weighted && u.Sums():
 		return c.weightFactor(), nil
 	}
 	c.Label, c.Owner = "unscale", "loss scale"
@@ -337,7 +349,7 @@ func (c *compiler) updateStatistics(guard kernels.Value) {
 		}
 		name := c.Values[s.Home].Name
 		c.Label, c.Owner, c.Mark = "update "+name, ir.OwnerOf(name), ""
-		now[s.Home] = c.Apply(kernels.RunningStat, s.Attrs, at, s.Batch, guard)
+		now[s.Home] = c.Apply(kernels.RunningStat, s.Attrs, at, s.Mean, guard)
 		c.Needed = append(c.Needed, now[s.Home])
 	}
 }

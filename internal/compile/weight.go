@@ -54,14 +54,14 @@ func (c *compiler) weightLike(w, v kernels.Value) kernels.Value {
 // weightSeed appends the gradient of the losses.
 func (c *compiler) weightSeed(loss kernels.Value) (kernels.Value, error) {
 	u, w, unit := &c.cfg.Update, c.weightLike(c.forward.Weight, loss), c.weight
-	if u.Window == Alone && !u.Scaled {
+	if !u.Sums() && !u.Scaled {
 		return c.Apply(kernels.Div, nil, w, unit), nil
 	}
 	share, err := c.share(c.Spec(c.weight))
 	if err != nil {
 		return kernels.None, err
 	}
-	if u.Window != Alone {
+	if u.Sums() {
 		if unit, err = c.weightUnit(); err != nil {
 			return kernels.None, err
 		}
@@ -76,9 +76,13 @@ func (c *compiler) weightUnit() (kernels.Value, error) {
 	if c.cfg.Update.Window.adds() {
 		return c.Home(ir.Gradients, ir.WeightOwner, name, c.Spec(c.weight))
 	}
+	weight := c.weight
+	if c.sharesStep() {
+		weight = c.sumNow(ir.WeightUnit, weight)
+	}
 	c.Label, c.Owner = name, ir.WeightOwner
 	zero := c.Apply(kernels.Fill, kernels.FillAttrs{Type: c.Spec(c.weight).Type, Shape: c.Spec(c.weight).Shape})
-	unit := c.Apply(kernels.Add, nil, c.weight, c.Apply(kernels.Equal, nil, c.weight, zero))
+	unit := c.Apply(kernels.Add, nil, weight, c.Apply(kernels.Equal, nil, weight, zero))
 	unit, err := c.assignHome(ir.Gradients, ir.WeightOwner, name, unit)
 	if err == nil {
 		c.Needed = append(c.Needed, unit)
@@ -91,7 +95,7 @@ func (c *compiler) weightUnit() (kernels.Value, error) {
 // the window; c.weight is then Σ w·share / unit.
 func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 	u := &c.cfg.Update
-	if u.Window != Alone {
+	if u.Sums() {
 		c.Label, c.Owner = "weights of the window", ir.WeightOwner
 		sum, err := c.keepGradient(ofObjective(ir.WeightSum, c.cfg.Objective), c.Apply(kernels.Mul, nil, c.weight, c.perWeight), u.Window.adds())
 		if err != nil {
@@ -101,7 +105,9 @@ func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 			c.Needed = append(c.Needed, sum)
 			return guard, nil
 		}
-		c.weight = sum
+		if c.weight = sum; c.sharesStep() {
+			c.weight = c.sumNow(ir.WeightSum, sum)
+		}
 	}
 	c.Label, c.Owner = "check weights", ir.WeightOwner
 	inverse := c.Apply(kernels.Inverse, nil, c.weight)

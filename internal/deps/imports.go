@@ -73,7 +73,7 @@ var rules = map[string]rule{
 	"weights/safetensors": {ours: "arena internal/atomicfile"},
 	"internal/ir":         {ours: "arena kernels"},
 	"internal/ir/irtest":  {ours: "arena kernels internal/ir"},
-	"internal/compile": {ours: "arena kernels internal/ir internal/compile/frontend internal/compile/passes internal/compile/remat " +
+	"internal/compile": {ours: "arena group kernels internal/ir internal/compile/frontend internal/compile/passes internal/compile/remat " +
 		"internal/compile/schedule"},
 	"internal/compile/frontend": {ours: "arena kernels internal/ir", other: gorgonia},
 	"internal/compile/passes":   {ours: "arena kernels internal/ir internal/compile/schedule"},
@@ -106,7 +106,7 @@ var rules = map[string]rule{
 	"internal/peer/onnxout":     {ours: "internal/peer/python arena kernels kernels/cpu internal/onnxmodels onnx trainer"},
 	"internal/onnxmodels":       {ours: "arena dataloader internal/nets kernels trainer/layers", other: gorgonia},
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page internal/seed", other: examples.other},
-	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
+	"trainer": {ours: "arena group kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
 		"trainer/layers trainer/optim trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"onnx":                   {ours: "arena dataloader kernels internal/atomicfile internal/ir onnx/internal/proto trainer trainer/layers", other: gorgonia},

@@ -14,6 +14,7 @@ import (
 const (
 	ControlsName = "controls" // Slot: kernels.ControlsSpec, the step's learning rate and other scalars; see IsControls
 	GuardName    = "guard"    // Guard: kernels.GuardSpec, which tensor was not finite, or which index was out of range
+	VerdictName  = "verdict"  // Guard: kernels.VerdictSpec, what the ranks of a group agreed on
 	IndexField   = "index"    // Slot: sample indices [B], where datasets are resident
 )
 

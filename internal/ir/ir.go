@@ -8,6 +8,7 @@
 package ir
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -98,12 +99,14 @@ type Instr struct {
 // Codes of the status word. LossCode: the loss is not finite. WeightCode: all weights of the window
 // are 0. FirstGradient + i: the gradient of Program.Trained[i] is not finite. FirstVariance + i:
 // the variance of the batch for the running variance Program.Variances[i] is not finite.
+// PeerCode: a check of another rank of the group failed.
 // FirstIndices - i, below 0: one of Program.Indices[i] is out of range, or a divisor is 0.
 const (
 	LossCode      int32 = 1
 	WeightCode    int32 = 2
 	FirstGradient int32 = 3
 	FirstVariance int32 = 1 << 30
+	PeerCode      int32 = math.MaxInt32
 	FirstIndices  int32 = -1
 )
 
@@ -127,6 +130,9 @@ type Program struct {
 	// Slices is the number of slices of each trained parameter's gradient, 0 where it is whole;
 	// nil: all are whole.
 	Slices []int
+	// Buckets lists the parameters whose gradients are summed over the ranks of a group in one
+	// operation; nil: there is no group.
+	Buckets [][]string
 	// Recomputation lists the activations that are computed again; nil: it was not asked for.
 	Recomputation *Recomputation
 	Order         []int32 // Order[i] is the index that Instrs[i] had before schedule.Run reordered them

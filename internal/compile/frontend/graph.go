@@ -123,6 +123,8 @@ type Param struct {
 type StatisticUpdate struct {
 	Home  kernels.Value // of the running statistic, [C]
 	Batch kernels.Value // of the same statistic of the batch, [C]
+	// Mean is the one that updates the running statistic: Batch, or its mean over the ranks of a group.
+	Mean  kernels.Value
 	Attrs kernels.RunningStatAttrs
 	// Variance: it is a variance, which may overflow; a mean does not.
 	Variance bool

@@ -60,8 +60,8 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 		return out[0], nil
 	}
 	r.statistics = append(r.statistics,
-		StatisticUpdate{s.mean, out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}, false},
-		StatisticUpdate{s.variance, out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}, true})
+		StatisticUpdate{s.mean, out[1], out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}, false},
+		StatisticUpdate{s.variance, out[2], out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}, true})
 	return out[0], nil
 }
 

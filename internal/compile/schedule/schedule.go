@@ -107,16 +107,16 @@ func Candidates(p *ir.Program, o Options) []Candidate {
 	if sameInstrs(p, o.Like) {
 		return []Candidate{{Order: slices.Clone(o.Like.Order)}}
 	}
-	built, t := Sequence(len(p.Instrs)), newTransfers(p)
+	built, t, deps := Sequence(len(p.Instrs)), newTransfers(p), dependencies(p)
+	overlap := func(order []int32) []int32 { return overlapSums(p, deps, t.overlap(order)) }
 	if !o.Order {
-		return []Candidate{{Order: t.overlap(built)}}
+		return []Candidate{{Order: overlap(built)}}
 	}
-	deps := dependencies(p)
 	if o.Scheduler != nil {
-		return []Candidate{{Order: t.overlap(o.Scheduler.Order(deps, built))}}
+		return []Candidate{{Order: overlap(o.Scheduler.Order(deps, built))}}
 	}
 	peak := peaks(p, o)
-	built = t.overlap(built)
+	built = overlap(built)
 	found := []Candidate{{Order: built, Peak: peak(built)}}
 	for range expansions {
 		// Expand the best order that has not been expanded.
@@ -132,7 +132,7 @@ func Candidates(p *ir.Program, o Options) []Candidate {
 		found[best].expanded = true
 		from := found[best].Order
 		for _, s := range schedulers {
-			order := t.overlap(s.Order(deps, from))
+			order := overlap(s.Order(deps, from))
 			if !slices.ContainsFunc(found, func(c Candidate) bool { return slices.Equal(c.Order, order) }) {
 				found = append(found, Candidate{Order: order, Peak: peak(order)})
 			}

@@ -1,0 +1,184 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Ranks of a group share each step: every rank has a part of its samples, and a copy of the
+// parameters. Gradients start with the rank's share of the samples (kernels.ControlShare), so that
+// their sum over the ranks is the gradient of the mean over all samples. Results and the variances
+// of the batch are summed with the rank's share of the step (kernels.ControlRank).
+//
+//	forward ─► sum of results, begins │ backward, bucket by bucket: sum begins │ await, agree, check, update
+//
+// All ranks run the same sums in the same order, whatever their number of samples. A rank without
+// samples (Config.Idle) adds zeros.
+
+// bucketBytes is the size from which a bucket is sent: large enough that the time of a sum does not
+// depend on how long it takes to begin, small enough that most of the gradients leave while others are
+// computed.
+const bucketBytes = 4 << 20
+
+// sharesStep reports whether ranks share the step of the program. Only training does: evaluation
+// sums results on the host, when a pass ends.
+func (c *compiler) sharesStep() bool { return c.cfg.Mode == Train && c.cfg.Update.Ranks }
+
+// sum appends the beginning of a sum of values of one type over the ranks, after all sums before. It
+// returns the sums, which the end of it, await, makes.
+func (c *compiler) sum(label string, vs []kernels.Value) (sums []kernels.Value) {
+	a := kernels.AllReduceAttrs{Group: c.cfg.Group, Label: label, Type: c.Spec(vs[0]).Type, Tensors: len(vs)}
+	c.Label, c.Owner, c.Mark = "sum of "+label, "ranks", ""
+	begun := slices.Clone(c.ApplyAll(kernels.AllReduce, a, vs...))
+	if c.lastSum != kernels.None {
+		if c.Follows == nil {
+			c.Follows = make(map[kernels.Value]kernels.Value)
+		}
+		c.Follows[begun[0]] = c.lastSum
+	}
+	c.lastSum = begun[0]
+	c.Label = "await " + label
+	return c.ApplyAll(kernels.Await, a, begun...)
+}
+
+// sumNow returns the sum over the ranks of a value that is read soon. The value stays as it is.
+func (c *compiler) sumNow(label string, v kernels.Value) kernels.Value {
+	shape := c.Spec(v).Shape
+	flat := c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{shape.Elems()}}, v)
+	own := c.Apply(kernels.Concat, kernels.ConcatAttrs{}, flat) // a copy: a sum overwrites its operands
+	sum := c.sum(c.label(label), []kernels.Value{own})[0]
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: shape}, sum)
+}
+
+// label names a sum after the objective of the step.
+func (c *compiler) label(of string) string { return ofObjective(of, c.cfg.Objective) }
+
+// sumResults replaces the results of this rank, and the batch statistics of batch normalization, by
+// those of all ranks.
+func (c *compiler) sumResults(named []ir.Result) error {
+	c.Label, c.Owner, c.Mark = "share of the rank", "ranks", ""
+	share, err := c.ControlAt(kernels.ControlRank)
+	if err != nil {
+		return err
+	}
+	var places []*kernels.Value
+	for i := range named {
+		if r := &named[i]; r.Value != kernels.None && r.Name != OutputName {
+			if r.Name == LossOf(c.cfg.Objective) && c.weight == kernels.None {
+				r.Value = c.times(r.Value, share) // else it is a sum already
+			}
+			places = append(places, &r.Value)
+		}
+	}
+	for i := range c.forward.Statistics {
+		s := &c.forward.Statistics[i]
+		// The factor depends on the rows of the rank.
+		s.Mean = c.times(c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: s.Attrs.Factor}, s.Batch), share)
+		s.Attrs.Factor = 1
+		places = append(places, &s.Mean)
+	}
+	c.sumAll(c.label("results"), places)
+	return nil
+}
+
+// times returns v times the number in a slice of controls.
+func (c *compiler) times(v, number kernels.Value) kernels.Value {
+	t := c.Spec(v).Type
+	number = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, number)
+	flat := c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{c.Spec(v).Shape.Elems()}}, v)
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: c.Spec(v).Shape}, c.Apply(kernels.Mul, nil, flat, number))
+}
+
+// sumAll replaces values by their sums over the ranks: all of a type in one operation.
+func (c *compiler) sumAll(label string, places []*kernels.Value) {
+	for _, t := range []arena.DType{arena.Float32, arena.Float64} {
+		var all []*kernels.Value
+		var flat []kernels.Value
+		for _, v := range places {
+			if s := c.Spec(*v); s.Type == t {
+				c.Label, c.Owner = label, "ranks"
+				x := *v
+				if c.cfg.Idle {
+					x = c.Apply(kernels.Fill, kernels.FillAttrs{Type: t, Shape: s.Shape})
+				}
+				all = append(all, v)
+				flat = append(flat, c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{s.Shape.Elems()}}, x))
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		joined := c.Apply(kernels.Concat, kernels.ConcatAttrs{}, flat...)
+		sums, at := c.sum(fmt.Sprintf("%s, %v", label, t), []kernels.Value{joined})[0], 0
+		for _, v := range all {
+			shape := c.Spec(*v).Shape
+			part := c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{at}, End: []int{at + shape.Elems()}, Step: []int{1}}, sums)
+			*v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: shape}, part)
+			at += shape.Elems()
+		}
+	}
+}
+
+// zeroGradients replaces the gradients of a rank without samples by zeros.
+func (c *compiler) zeroGradients(ps []frontend.Param, grads []kernels.Value) {
+	for _, p := range ps {
+		c.Label, c.Owner, c.Mark = "d"+p.Name, ir.OwnerOf(p.Name), ""
+		s := c.Spec(p.Value)
+		grads[p.Value] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: s.Type, Shape: s.Shape})
+	}
+}
+
+// sumGradients replaces gradients by their sums over the ranks, bucket by bucket, and lets the ranks
+// agree whether their checks were fine.
+func (c *compiler) sumGradients(ps []frontend.Param, grads []kernels.Value, guard kernels.Value) (kernels.Value, error) {
+	byName := make(map[string]kernels.Value)
+	for _, p := range ps {
+		byName[p.Name] = p.Value
+	}
+	if c.Buckets = c.cfg.Buckets; c.Buckets == nil {
+		c.Buckets = c.buckets(ps)
+	}
+	for i, names := range c.Buckets {
+		var vs []kernels.Value
+		for _, name := range names {
+			vs = append(vs, grads[byName[name]])
+		}
+		for k, v := range c.sum(c.label(fmt.Sprintf("gradients %d", i)), vs) {
+			grads[byName[names[k]]] = v
+		}
+	}
+	verdict, err := c.Home(ir.Guard, "guard", ir.VerdictName, kernels.VerdictSpec)
+	if err != nil {
+		return kernels.None, err
+	}
+	c.Label, c.Owner, c.Mark = "agree", "guard", ""
+	agreed := c.ApplyAll(kernels.Agree, kernels.AgreeAttrs{Group: c.cfg.Group, Peer: ir.PeerCode}, guard, verdict)
+	if c.lastSum != kernels.None {
+		c.Follows[agreed[0]] = c.lastSum
+	}
+	c.lastSum = agreed[0]
+	c.Needed = append(c.Needed, agreed[1])
+	return agreed[0], nil
+}
+
+// buckets cuts parameters, in the order in which their gradients are made, into buckets of one type
+// and about bucketBytes.
+func (c *compiler) buckets(ps []frontend.Param) (all [][]string) {
+	var bytes int64
+	var last arena.DType
+	for _, p := range ps {
+		s := c.Spec(p.Value)
+		n := len(all) - 1
+		if n < 0 || bytes >= bucketBytes || s.Type != last || len(all[n]) == kernels.MaxReduced {
+			all, bytes, n = append(all, nil), 0, n+1
+		}
+		all[n] = append(all[n], p.Name)
+		bytes, last = bytes+s.Bytes(), s.Type
+	}
+	return all
+}

@@ -1,0 +1,245 @@
+package trainer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// ranks returns the number of ranks that share each batch.
+func (o *Options) ranks() int {
+	if o.Group == nil {
+		return 1
+	}
+	return o.Group.Size()
+}
+
+// rank returns the number of this rank among them, from 0.
+func (o *Options) rank() int {
+	if o.Group == nil {
+		return 0
+	}
+	return o.Group.Rank()
+}
+
+// RankError reports that a step failed on another rank of Options.Group, on all ranks alike: each
+// rank knows what its own samples did. It wraps ErrNonFinite.
+type RankError struct {
+	Rank int    // the rank
+	Text string // its error
+}
+
+func (e *RankError) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Text) }
+
+// Unwrap returns ErrNonFinite.
+func (e *RankError) Unwrap() error { return ErrNonFinite }
+
+// MismatchError reports that the ranks of Options.Group were not given the same. It wraps ErrOption.
+type MismatchError struct {
+	What        string // what differs, such as "batch" or "data"
+	Rank, Other int    // two ranks that differ
+	Has, Wants  string // what they have
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%s: rank %d has %s, rank %d has %s: all ranks of a group need the same: %v", e.What, e.Rank, e.Has, e.Other, e.Wants, ErrOption)
+}
+
+// Unwrap returns ErrOption.
+func (e *MismatchError) Unwrap() error { return ErrOption }
+
+// agreedError is an error that all ranks have at the same step: none waits for another.
+type agreedError struct{ error }
+
+func (e agreedError) Unwrap() error { return e.error }
+
+// compare returns a *MismatchError on every rank unless all ranks have equal settings.
+func (o *Options) compare(ctx context.Context, mine []Setting) error {
+	if o.ranks() == 1 {
+		return nil
+	}
+	b, err := json.Marshal(mine)
+	if err != nil {
+		return err
+	}
+	all, err := group.Exchange(ctx, o.Group, b)
+	if err != nil {
+		return err
+	}
+	var first, other []Setting
+	for rank, b := range all {
+		if err := json.Unmarshal(b, &other); err != nil {
+			return fmt.Errorf("settings of rank %d: %w", rank, err)
+		}
+		if rank == 0 {
+			first = slices.Clone(other)
+		}
+		for i := range max(len(first), len(other)) {
+			var a, b Setting
+			if i < len(first) {
+				a = first[i]
+			}
+			if i < len(other) {
+				b = other[i]
+			}
+			if a != b {
+				return agreedError{&MismatchError{What: a.Name, Rank: 0, Has: a.Value, Other: rank, Wants: b.Value}}
+			}
+		}
+		other = other[:0]
+	}
+	return nil
+}
+
+// compareRanks compares the plans and options of all ranks.
+func (t *Trainer) compareRanks(ctx context.Context) error {
+	return t.plan.opt.compare(ctx, append(t.plan.settings(), Setting{"plan", t.plan.fingerprint()}))
+}
+
+// broadcast replaces the bytes of a value by those of rank 0.
+func (o *Options) broadcast(dst []byte, label string) error {
+	if o.ranks() == 1 || len(dst) == 0 {
+		return nil
+	}
+	op, err := o.Group.Prepare(group.Op{Kind: group.Broadcast, Type: arena.Uint8, Data: dst, Label: label})
+	if err != nil {
+		return err
+	}
+	return errors.Join(group.Run(op), op.Close())
+}
+
+// busy tells the other ranks that this one does something long, until done is called.
+func (o *Options) busy(what string) (done func()) {
+	if o.ranks() == 1 {
+		return func() {}
+	}
+	return o.Group.Busy(what)
+}
+
+// giveUp tells the other ranks that this one has left a pass because of err, unless all have.
+func (t *Trainer) giveUp(err error) {
+	var agreed agreedError
+	if t == nil || t.plan == nil || t.plan.opt.ranks() == 1 || errors.As(err, &agreed) || errors.Is(err, ErrBusy) || errors.Is(err, errLeft) {
+		return
+	}
+	t.plan.opt.Group.Abort(err)
+}
+
+// meet compares what the ranks are about to pass over.
+func (p *epochPass) meet(ctx context.Context) error {
+	data := p.source.data.info()
+	return p.t.plan.opt.compare(ctx, []Setting{
+		{"pass", fmt.Sprint(p.mode)}, {"epoch", fmt.Sprint(p.epoch)}, {"step", fmt.Sprint(p.steps)},
+		{"data", data.String()}, {"samples of the epoch", fmt.Sprint(p.source.samples)},
+	})
+}
+
+// ownTail returns this rank's rows of the last batch of an epoch. full: the batch is a full one.
+func (o *Options) ownTail(mode compile.Mode, samples int) (rows int, full bool) {
+	batch, rank, ranks := o.rows(mode), o.rank(), o.ranks()
+	if mode == compile.Predict { // of the rank alone
+		rank, ranks = 0, 1
+	}
+	all := samples % (batch * ranks)
+	if all == 0 {
+		return batch, true
+	}
+	if rows = all / ranks; rank < all%ranks {
+		rows++
+	}
+	return rows, false
+}
+
+// stepRows returns the rows of the batch of a step, of all ranks.
+func (p *epochPass) stepRows(step int) int { return p.rowsBefore(step+1) - p.rowsBefore(step) }
+
+// skipIdle ends a step of evaluation for which this rank has no samples, which the last one may be.
+func (p *epochPass) skipIdle(b dataloader.Batch) error {
+	p.steps++
+	return p.reader.run.Release(b.Slot, nil)
+}
+
+// sumRanks replaces the sums of an evaluation by those of all ranks.
+func (p *epochPass) sumRanks() error {
+	o := &p.t.plan.opt
+	if o.ranks() == 1 || p.mode != compile.Evaluate {
+		return nil
+	}
+	numbers := []*float64{&p.correct}
+	samples, uploaded := float64(p.samples), float64(p.uploaded)
+	numbers = append(numbers, &samples, &uploaded)
+	steps := make([]float64, len(p.objectives))
+	for i := range p.objectives {
+		s := &p.objectives[i]
+		steps[i] = float64(s.steps)
+		numbers = append(numbers, &s.loss, &s.weight, &steps[i])
+	}
+	for i := range p.totals {
+		numbers = append(numbers, &p.totals[i])
+	}
+	bytes := make([]byte, 8*len(numbers))
+	data := dataloader.View[float64](bytes)
+	for i, x := range numbers {
+		data[i] = *x
+	}
+	op, err := o.Group.Prepare(group.Op{Kind: group.Sum, Type: arena.Float64, Data: bytes, Label: "evaluation"})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(group.Run(op), op.Close()); err != nil {
+		return err
+	}
+	for i, x := range numbers {
+		*x = data[i]
+	}
+	p.samples, p.uploaded = int(samples), int64(uploaded)
+	for i := range p.objectives {
+		p.objectives[i].steps = int(steps[i])
+	}
+	return nil
+}
+
+// exchangeCauses completes the error of a step that failed on all ranks, each of which knows its own.
+func (p *epochPass) exchangeCauses(ctx context.Context, s *slot, own error) error {
+	o := &p.t.plan.opt
+	if o.ranks() == 1 || p.mode != compile.Train {
+		return own
+	}
+	text := []byte(own.Error())
+	if s.status[0] == ir.PeerCode {
+		text = nil // its own part of the step was fine
+	}
+	all, err := group.Exchange(ctx, o.Group, text)
+	if err != nil {
+		return err
+	}
+	for rank, text := range all {
+		if len(text) > 0 && s.status[0] == ir.PeerCode {
+			return agreedError{&RankError{Rank: rank, Text: string(text)}}
+		}
+	}
+	return agreedError{own}
+}
+
+// verdict returns what all ranks have agreed on about the step in slot s; without a group, what its
+// own status word says.
+func (s *slot) worst() int32 {
+	switch {
+	case len(s.verdict) > 0:
+		return s.verdict[0]
+	case s.status[0] < 0:
+		return kernels.VerdictIndex
+	case s.status[0] > 0:
+		return kernels.VerdictNonFinite
+	}
+	return kernels.VerdictFine
+}
