@@ -48,7 +48,7 @@ type slot struct {
 	first    bool     // no other step of this batch comes before
 	last     bool     // no other step of this batch follows
 	batch    dataloader.Batch
-	rows     int      // of the batch, those of all ranks in training
+	rows     int     // of the batch, those of all ranks in training
 	indices  []int   // of the batch's samples
 	rate     float64 // learning rate of the update, after the schedule; set in training
 }
