@@ -131,6 +131,7 @@ func sameNumbers(t *testing.T, what string, got, want map[string]string, tol flo
 func TestRanksMixWithOtherOptions(t *testing.T) {
 	r := seed.Rand(t, 17)
 	names, _, normalized := mixNets()
+	trained, compared := 0, 0
 	for range *mixes {
 		m := randomMix(t, r, names)
 		size := 2 + r.IntN(2)
@@ -145,6 +146,7 @@ func TestRanksMixWithOtherOptions(t *testing.T) {
 			m.opt.Memory = g
 		}
 		got, _ := trainedTogether(t, size, m.model, m.opt, m.data)
+		trained++
 		if normalized[m.net] || m.opt.Precision.Half() || m.opt.LossScale.Mode != 0 || !smooth(m.opt) {
 			continue
 		}
@@ -154,7 +156,9 @@ func TestRanksMixWithOtherOptions(t *testing.T) {
 		}
 		want, _ := trainedTogether(t, 1, m.model, m.opt, m.data)
 		sameNumbers(t, fmt.Sprintf("%d ranks, %v", size, m), got, want, 1e-3)
+		compared++
 	}
+	t.Logf("%d mixes trained, %d compared with one rank", trained, compared)
 }
 
 // smooth reports whether a small change of gradients is a small change of updates.
