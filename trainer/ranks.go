@@ -102,7 +102,8 @@ func (o *Options) compare(ctx context.Context, mine []Setting) error {
 
 // compareRanks compares the plans and options of all ranks.
 func (t *Trainer) compareRanks(ctx context.Context) error {
-	return t.plan.opt.compare(ctx, append(t.plan.settings(), Setting{"plan", t.plan.fingerprint()}))
+	own := []Setting{{"batch", fmt.Sprint(t.plan.opt.Batch)}, {"evaluation batch", fmt.Sprint(t.plan.opt.rows(compile.Evaluate))}}
+	return t.plan.opt.compare(ctx, slices.Concat(own, t.plan.settings(), []Setting{{"memory plan", t.plan.fingerprint()}}))
 }
 
 // broadcast replaces the bytes of a value by those of rank 0.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -257,6 +258,10 @@ func TestARankWithoutSamplesOnlyUpdates(t *testing.T) {
 			t.Fatalf("programs: %v", plan.Programs)
 		}
 		idle := plan.Programs[1]
+		// 4-8-3 has 67 parameters; loss, and count of correct outputs
+		if got := plan.Programs[0].Network; got != 4*(67+2) || idle.Network != got || !strings.Contains(plan.String(), "276 bytes in 2 sums over 2 ranks") {
+			t.Errorf("%d bytes over the network, without samples %d, want 276 in 2 sums: %v", got, idle.Network, plan)
+		}
 		for _, label := range idle.Labels {
 			if strings.HasPrefix(label, "hidden/") || strings.HasPrefix(label, "out/") {
 				t.Errorf("instruction %q", label)
@@ -419,6 +424,39 @@ func TestARankThatFailsEndsThePassesOfAll(t *testing.T) {
 			if took := time.Since(begin); took > 10*time.Second {
 				t.Errorf("took %v", took)
 			}
+		}
+	})
+}
+
+func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
+	ds := samples(t, 80, 4, 3)
+	ranks(t, 2, func(g group.Group) {
+		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.Adam{}}
+		var first, last runtime.MemStats
+		opt.Progress = func(p trainer.Progress) {
+			switch p.Step {
+			case 2:
+				runtime.ReadMemStats(&first)
+			case p.Steps - 3: // no rank has begun the next epoch
+				runtime.ReadMemStats(&last)
+			}
+		}
+		tr, err := trainer.New(t.Context(), small, opt)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer tr.Close()
+		best := uint64(1 << 62) // both ranks begin and end their epochs meanwhile
+		for range 20 {
+			if _, err := tr.Fit(t.Context(), ds); err != nil {
+				t.Error(err)
+				return
+			}
+			best = min(best, last.Mallocs-first.Mallocs)
+		}
+		if best != 0 {
+			t.Errorf("rank %d: %d heap objects in %d steps, want 0", g.Rank(), best, ds.Len()/4-5)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func (p *planned) comparedSettings() (all []comparedSetting) {
 		all = append(all, comparedSetting{Setting{name, fmt.Sprint(value)}, e})
 	}
 	o := &p.opt
-	add(nextEpoch, "batch", o.Batch)
+	add(nextEpoch, "batch", o.Batch*o.ranks()) // of all ranks, however many share it
 	add(nextEpoch, "accumulate", max(1, o.Accumulate))
 	order := map[bool]string{true: "that of the dataset", false: "random"}[o.Sequential]
 	if o.Sampler != nil {

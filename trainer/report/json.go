@@ -43,6 +43,7 @@ type jsonProgram struct {
 	Labels       []string     `json:"labels"`
 	Fallbacks    []string     `json:"fallbacks"`
 	Doubts       []string     `json:"doubts"`
+	Network      int64        `json:"network_bytes"`
 	Notes        []string     `json:"notes"`
 }
 
@@ -77,7 +78,7 @@ func (p Plan) JSON(w io.Writer) error {
 	for _, q := range p.Programs {
 		j := jsonProgram{
 			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
-			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Fallbacks: list(q.Fallbacks), Doubts: list(q.Doubts), Notes: list(q.Notes),
+			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Fallbacks: list(q.Fallbacks), Doubts: list(q.Doubts), Network: q.Network, Notes: list(q.Notes),
 		}
 		j.Bus = jsonBus{Uploads: q.Bus.Uploads, Downloads: q.Bus.Downloads, Prefetches: q.Bus.Prefetches, Writebacks: q.Bus.Writebacks}
 		for i, b := range q.Buffers {

@@ -45,6 +45,7 @@ type Program struct {
 	Extra        float64        // estimated time of these, as a fraction of that of the forward pass
 	Time         int64          // estimated time of a step, in the unit of moving one byte of device memory; only ratios of it mean something
 	Bus          Bus            // zero if device memory is host memory, or if there is no device and nothing is offloaded
+	Network      int64          // bytes that each rank of a group adds to sums in a step; 0 without a group
 	Notes        []string       // further remarks
 }
 

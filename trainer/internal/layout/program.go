@@ -3,6 +3,8 @@ package layout
 import (
 	"fmt"
 
+	humanize "github.com/dustin/go-humanize"
+
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/report"
@@ -22,6 +24,10 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 	r.Recomputed, r.Extra = recomputed(p)
 	if r.Recomputed > 0 {
 		note("%d instructions compute activations again, in %.0f %% of the forward pass's time", r.Recomputed, 100*r.Extra)
+	}
+	if sums, ranks := 0, 0; p.Buckets != nil {
+		r.Network, sums, ranks = summed(p)
+		note("%s bytes in %d sums over %d ranks", humanize.Comma(r.Network), sums, ranks)
 	}
 	// A device without this capability has a kernel for every operation.
 	slow, _ := dev.(kernels.ReferenceRunner)
@@ -60,4 +66,19 @@ func recomputed(p *ir.Program) (n int, share float64) {
 		}
 	}
 	return n, float64(extra.Time) / float64(max(forward.Time, 1))
+}
+
+// summed returns the bytes that a rank adds to sums over the ranks of its group, the number of these sums, and of ranks.
+func summed(p *ir.Program) (bytes int64, sums, ranks int) {
+	for _, in := range p.Instrs {
+		a, ok := in.Attrs.(kernels.AllReduceAttrs)
+		if !ok || in.Op != kernels.AllReduce {
+			continue
+		}
+		sums, ranks = sums+1, a.Group.Size()
+		for _, v := range in.In {
+			bytes += p.Values[v].Spec.Bytes()
+		}
+	}
+	return bytes, sums, ranks
 }
