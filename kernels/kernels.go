@@ -9,9 +9,9 @@
 // A [Call] is one use of an op on operands at known places of an arena. A [Device] checks calls
 // (Supports), sizes their workspace (Workspace) and prepares them ([Device.Bind]) to a [Program],
 // which launches them on a stream. The devices are kernels/cpu, kernels/cuda and kernels/emu; a
-// device may have the capabilities [HostStager], [ReferenceRunner], [GoAllocator] and
-// [HostAccessChecker]. [Run]
-// executes a call by its reference, and [Eval] computes an op on tensors in float64.
+// device may have the capabilities [HostStager], [ReferenceRunner], [GoAllocator], [WeightPrepacker]
+// and [HostAccessChecker]. [Run] executes a call by its reference, and [Eval] computes an op on
+// tensors in float64.
 package kernels
 
 import (

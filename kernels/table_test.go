@@ -67,6 +67,9 @@ var underived = map[string]string{
 	"sum_squares": "serves clipping, after gradients",
 	"clip_norm":   "serves clipping, after gradients",
 	"prefetch":    "is put in after gradients are made",
+
+	"winogradWeight": "serves prediction alone",
+	"winogradConv":   "serves prediction alone",
 }
 
 // isGradient reports whether op is called a gradient: softmax_grad, maxPoolGrad.
