@@ -91,7 +91,7 @@ func prepackedIsSame(t *testing.T, d *cpu.Device, a kernels.ConvAttrs, in []kern
 
 // newCall returns a convolution of one image, which is split on every level, with a change.
 func newCall(change func(g *geometry, a *kernels.ConvAttrs)) (kernels.ConvAttrs, []kernels.Spec) {
-	g := geometry{1, 32, 64, 8, 3, 1, 1, 1, 1}
+	g := geometry{1, 32, 64, 10, 3, 1, 1, 1, 1} // 25 tiles: few on every level
 	var more kernels.ConvAttrs
 	change(&g, &more)
 	attrs, in := g.call(kernels.Conv, arena.Float32)
