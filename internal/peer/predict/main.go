@@ -54,6 +54,7 @@ type flags struct {
 	rounds  int
 	seconds float64
 	net     string
+	callers int
 }
 
 func main() {
@@ -64,7 +65,12 @@ func main() {
 	flag.IntVar(&f.rounds, "rounds", 3, "rounds")
 	flag.Float64Var(&f.seconds, "seconds", 1, "seconds of a run")
 	flag.StringVar(&f.net, "net", "", "mlp or cnn; empty: both")
+	flag.IntVar(&f.callers, "callers", 0, "1, 8 or 64; 0: all three")
 	flag.Parse()
+	if !slices.Contains([]int{0, 1, 8, 64}, f.callers) {
+		fmt.Fprintf(os.Stderr, "predict: callers %d: must be 1, 8, 64 or 0\n", f.callers)
+		os.Exit(2)
+	}
 	if !slices.Contains([]string{"", "mlp", "cnn"}, f.net) {
 		fmt.Fprintf(os.Stderr, "predict: net %q: must be mlp, cnn or empty\n", f.net)
 		os.Exit(2)
@@ -98,6 +104,9 @@ func compare(ctx context.Context, f flags, out io.Writer) error {
 			continue
 		}
 		for _, callers := range []int{1, 8, 64} {
+			if f.callers != 0 && f.callers != callers {
+				continue
+			}
 			runs := make(map[string][]speed)
 			for range f.rounds {
 				for _, threads := range []int{1, runtime.NumCPU()} {
