@@ -19,7 +19,7 @@ func (d *Device) Prepack(op *kernels.Op, attrs any, in, out []kernels.Spec) (ker
 	}
 	v, a := newConvolution(d, op, attrs, in, out), attrs.(kernels.ConvAttrs)
 	if v.b == 0 || !v.winograd() || !v.mayTurn() || a.Norm || a.Act != nil && a.Act != kernels.ReLU ||
-		!turningPays(v.kernels, v.tiles(), v.og) || v.og%kernels.WinogradPanel != 0 {
+		!turningPays(v.kernels, v.tiles(), v.og) || v.og%kernels.WinogradPanel != 0 || !readsPanels(v.kernels) {
 		return kernels.Prepacked{}, false
 	}
 	return kernels.Prepacked{Operand: 1, Pack: kernels.WinogradWeight,
@@ -28,6 +28,10 @@ func (d *Device) Prepack(op *kernels.Op, attrs any, in, out []kernels.Spec) (ker
 
 // tiles returns the number of tiles of 2x2 pixels of the result.
 func (v *convolution) tiles() int { return v.b * ceilDiv(v.out[0], 2) * ceilDiv(v.out[1], 2) }
+
+// readsPanels reports whether panels of columns lie within panels of prepacked weights: on all levels
+// but Portable.
+func readsPanels(s *gemm.Kernels) bool { return kernels.WinogradPanel%s.Cols == 0 }
 
 // newPrepacked returns the geometry of a WinogradConv.
 func newPrepacked(d *Device, attrs any, in, out []kernels.Spec) convolution {
@@ -38,9 +42,16 @@ func newPrepacked(d *Device, attrs any, in, out []kernels.Spec) convolution {
 	return newConvolution(d, kernels.Conv, plain, []kernels.Spec{in[0], w}, out)
 }
 
-// supportsPrepacked returns an error that wraps ErrUnsupported for a WinogradConv of more tiles than
-// turned products have, or of images of fewer pixels than a vector has.
-func (d *Device) supportsPrepacked(attrs any, in, out []kernels.Spec) error {
+// supportsPrepacked returns an error that wraps ErrUnsupported for WinogradWeight and WinogradConv on
+// Portable, and for a WinogradConv of more tiles than turned products have, or of images of fewer
+// pixels than a vector has.
+func (d *Device) supportsPrepacked(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
+	if !readsPanels(gemm.For(d.level, out[0].Type)) {
+		return fmt.Errorf("cpu: %s with %v instructions: use conv: %w", op.Name, d.instructions, kernels.ErrUnsupported)
+	}
+	if op == kernels.WinogradWeight {
+		return nil
+	}
 	v := newPrepacked(d, attrs, in, out)
 	if n, most := v.tiles(), fewTiles(v.kernels); n > most {
 		return fmt.Errorf("cpu: winogradConv of %d tiles, at most %d: use conv: %w", n, most, kernels.ErrUnsupported)

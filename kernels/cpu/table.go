@@ -142,7 +142,7 @@ func bindReference(b *binding) (func(), error) {
 }
 
 // Supports returns nil for every operation that is registered, on operands that fit it, of up to 8
-// dimensions; a WinogradConv must also be one that Prepack may make.
+// dimensions; WinogradWeight and WinogradConv must also be such as Prepack may make.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
 	if d == nil || d.pool == nil {
 		return d.usable("supports")
@@ -153,8 +153,8 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 	if kernels.ByName(op.Name) != op {
 		return fmt.Errorf("cpu: %s is not registered: %w", op.Name, kernels.ErrUnsupported)
 	}
-	if op == kernels.WinogradConv {
-		return d.supportsPrepacked(attrs, in, out)
+	if op == kernels.WinogradWeight || op == kernels.WinogradConv {
+		return d.supportsPrepacked(op, attrs, in, out)
 	}
 	return nil
 }

@@ -246,7 +246,8 @@ func TestSmallerCallsNeedNoMoreWorkspace(t *testing.T) {
 						op.Name, c.small, threads, small, c.big, big, c.attrs, seed)
 				}
 			}
-			if !used {
+			missing := instructionsOf(t, d) == cpu.Portable && (op == kernels.WinogradWeight || op == kernels.WinogradConv)
+			if used == missing {
 				t.Errorf("%s: no case with workspace (seed %d)", op.Name, seed)
 			}
 		}
