@@ -169,6 +169,11 @@ func TestPrepackedWeightsAreInThePlanAndChangeNoBit(t *testing.T) {
 	if got := region(p); got != want {
 		t.Errorf("prepacked weights of %d bytes, want %d", got, want)
 	}
+	for _, prog := range p.Plan().Programs { // one and two rows read the same form
+		if prog.Name == "prepack" && prog.Instructions != 1 {
+			t.Errorf("%d instructions prepack one weight", prog.Instructions)
+		}
+	}
 	if got := region(q); got != 0 {
 		t.Errorf("with NoPrepack: prepacked weights of %d bytes", got)
 	}

@@ -151,6 +151,7 @@ func testSplits(t *testing.T, d *cpu.Device) {
 		"half a panel":    {func(g *geometry, _ *kernels.ConvAttrs) { g.out = 48 }, false},
 		"few channels":    {func(g *geometry, _ *kernels.ConvAttrs) { g.in = 31 }, false},
 		"a tiny image":    {func(g *geometry, _ *kernels.ConvAttrs) { g.size = 3 }, false},
+		"three panels":    {func(g *geometry, _ *kernels.ConvAttrs) { g.out, g.size = 96, 4 }, true},
 		"without padding": {func(g *geometry, _ *kernels.ConvAttrs) { g.size, g.pad = 8, 0 }, true},
 	} {
 		a, in := newCall(c.change)
