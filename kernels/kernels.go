@@ -77,6 +77,9 @@ type Op struct {
 	// Elem is set for elementwise ops of one or two inputs: it computes an element, from x alone (y
 	// is 0) or from x and y. Inputs broadcast as in NumPy. Such ops can be fused into chains.
 	Elem func(attrs any, x, y float64) float64
+	// Optional is set for ops that only devices execute whose WeightPrepacker.Prepack returns them;
+	// others refuse them with ErrUnsupported. Programs have them only on those devices.
+	Optional bool
 	// Cost returns the number of floating-point operations. Nil: one for each element of output 0.
 	Cost func(attrs any, in, out []Spec) (flops int64)
 }

@@ -21,7 +21,8 @@ const winogradPlaces = 16
 //
 // The 16 elements G·g·Gᵀ of the kernel g of output o and channel c are u[o/32, ..., c, o%32].
 var WinogradWeight = Register(&Op{
-	Name: "winogradWeight",
+	Name:     "winogradWeight",
+	Optional: true,
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
 		if err := noAttrs("winogradWeight", attrs); err != nil {
 			return nil, err
@@ -72,7 +73,8 @@ type WinogradConvAttrs struct {
 // pixels of x that the tile depends on. Devices may refuse images of many tiles with ErrUnsupported:
 // there Conv transforms its weights at little cost.
 var WinogradConv = Register(&Op{
-	Name: "winogradConv",
+	Name:     "winogradConv",
+	Optional: true,
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
 		a, err := attrsOf[WinogradConvAttrs]("winogradConv", attrs)
 		if err != nil {
