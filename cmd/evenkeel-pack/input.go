@@ -113,14 +113,6 @@ func (in *input) openFolder(f flags) error {
 	}
 	in.Dataset, in.images, in.close = d, []string{"x"}, d.Close
 	in.notes["classes"] = string(classes)
-	if f.encoded {
-		root, err := os.OpenRoot(f.input)
-		if err != nil {
-			return errors.Join(err, d.Close())
-		}
-		in.Dataset = &encodedFolder{d, root}
-		in.close = func() error { return errors.Join(d.Close(), root.Close()) }
-	}
 	return nil
 }
 

@@ -241,6 +241,48 @@ func TestErrorsOfSamplesNameTheirFile(t *testing.T) {
 	}
 }
 
+func TestEncodedPicturesAreTheContentsOfFiles(t *testing.T) {
+	fsys := tree(t, "a/1.jpg", "b/bad.jpg-", "b/large.jpg")
+	fsys["b/large.jpg"].Data = make([]byte, 2000)
+	f, err := OpenFS(fsys, ".", FolderOptions{Pipeline: pipeline(t, Options{Height: 8, Width: 8}), MaxBytes: 1999})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := make([]byte, 3, 5000)
+	for i, name := range []string{"a/1.jpg", "b/bad.jpg"} { // contents are not checked
+		label, encoded := make([]byte, 4), [][]byte{memory, nil}
+		if err := f.FetchEncoded(t.Context(), dataloader.At{Index: i}, [][]byte{nil, label}, encoded); err != nil {
+			t.Fatal(err)
+		}
+		if string(encoded[0]) != string(fsys[name].Data) || &encoded[0][:1][0] != &memory[0] || dataloader.View[int32](label)[0] != int32(i) {
+			t.Errorf("%s: %d bytes, label %v", name, len(encoded[0]), label)
+		}
+	}
+	dst := [][]byte{make([]byte, 3*8*8), make([]byte, 4)}
+	if err := f.FetchEncoded(t.Context(), dataloader.At{}, dst, make([][]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if want, err := sample(f, dataloader.At{}); err != nil || string(dst[0]) != string(want[0]) {
+		t.Errorf("a picture with a destination is not decoded: %v", err)
+	}
+	err = f.FetchEncoded(t.Context(), dataloader.At{Index: 2}, [][]byte{nil, dst[1]}, make([][]byte, 2))
+	if !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "b/large.jpg") {
+		t.Errorf("a large file: got %v", err)
+	}
+	for name, c := range map[string][2][][]byte{
+		"the label": {{dst[0], nil}, {nil, nil}}, "one field": {{nil}, {nil, nil}}, "one place": {{nil, dst[1]}, {nil}},
+	} {
+		if err := f.FetchEncoded(t.Context(), dataloader.At{}, c[0], c[1]); !errors.Is(err, dataloader.ErrOption) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for _, i := range []int{-1, 3} {
+		if err := f.Fetch(t.Context(), dataloader.At{Index: i}, dst); !errors.Is(err, dataloader.ErrOption) {
+			t.Errorf("sample %d: got %v", i, err)
+		}
+	}
+}
+
 func TestPicturesInMemoryAreADataset(t *testing.T) {
 	p := pipeline(t, Options{Height: 4, Width: 4, Channels: 1})
 	m := image.NewGray(image.Rect(0, 0, 4, 4))

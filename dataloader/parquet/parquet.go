@@ -107,6 +107,29 @@ func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, err
 // Fingerprint implements dataloader.Fingerprinter.
 func (d *Dataset) Fingerprint() uint64 { return dataloader.Fingerprint(d.Blocked) }
 
+// FetchEncoded is Fetch, except for the fields whose dst is nil: the bytes of column k, as the file has
+// them for the Decoder, are appended to encoded[k][:0] and the result is stored in encoded[k]. A field
+// without a Decoder has no encoded bytes.
+func (d *Dataset) FetchEncoded(ctx context.Context, at dataloader.At, dst, encoded [][]byte) error {
+	columns := d.source.columns
+	if len(dst) != len(columns) || len(encoded) != len(columns) {
+		return fmt.Errorf("parquet %s: %d and %d fields, the dataset has %d: %w",
+			d.files[0].Name(), len(dst), len(encoded), len(columns), dataloader.ErrOption)
+	}
+	for k := range columns {
+		if dst[k] == nil && !columns[k].Encoded() {
+			return fmt.Errorf("parquet %s: field %q has no Decoder, so no encoded bytes: %w",
+				d.files[0].Name(), columns[k].Field.Name, dataloader.ErrOption)
+		}
+	}
+	both := append(append(make([][]byte, 0, 2*len(dst)), dst...), encoded...)
+	if err := d.Fetch(ctx, at, both); err != nil {
+		return err
+	}
+	copy(encoded, both[len(dst):])
+	return nil
+}
+
 // describe reads the footers and makes the row groups of all files one source.
 func (d *Dataset) describe(ctx context.Context, opt Options) error {
 	var leaves []leaf

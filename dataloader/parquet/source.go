@@ -104,9 +104,15 @@ func (r *columnReader) recovered(err *error) {
 	}
 }
 
-// Fetch implements dataloader.Block.
+// Fetch implements dataloader.Block. dst has a place for each field, followed by a place for its
+// encoded bytes, or not.
 func (b *block) Fetch(_ context.Context, row int, at dataloader.At, dst [][]byte) error {
+	n := len(b.columns)
 	for k := range b.columns {
+		if len(dst) == 2*n && dst[k] == nil {
+			dst[n+k] = append(dst[n+k][:0], b.columns[k].Encoded(row)...)
+			continue
+		}
 		if err := b.columns[k].Fetch(row, at, dst[k]); err != nil {
 			return fmt.Errorf("%s: field %q, row group %d: row %d of the group: %w", b.at.file.name, b.fields[k].Name, b.at.group, row, err)
 		}
