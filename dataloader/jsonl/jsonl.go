@@ -10,12 +10,17 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
+	"github.com/evenkeel/evenkeel/dataloader/internal/parallel"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 )
@@ -49,11 +54,11 @@ type piece struct {
 const pieceBytes = 1 << 20
 
 // Open opens the file at path, or the files .jsonl, .ndjson, .jsonl.gz and .jsonl.zst of a folder, or
-// those that match a pattern, sorted by bytes. It finds the lines, and decodes none. A wrong field is
-// a *dataloader.FieldError. The caller must Close the dataset.
+// those that match a pattern, sorted by bytes. It finds the lines, and decodes none unless a field has
+// FindClasses. A wrong field is a *dataloader.FieldError. The caller must Close the dataset.
 func Open(path string, opt Options) (*Dataset, error) {
 	if err := opt.check(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	files, err := table.Open(path, extensions...)
 	if err != nil {
@@ -70,7 +75,7 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 // OpenContext is OpenFS that returns soon after ctx is done, with its error.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
 	if err := opt.check(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	files, err := table.OpenFS(fsys, name, extensions...)
 	if err != nil {
@@ -93,7 +98,7 @@ func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, err
 
 func (l *lines) open(ctx context.Context) (_ dataloader.Dataset, err error) {
 	if l.fields, l.root, err = bind(l.opt.Fields); err != nil {
-		return nil, err
+		return nil, l.named(err)
 	}
 	for _, f := range l.files {
 		if err := l.scan(ctx, f); err != nil {
@@ -101,13 +106,68 @@ func (l *lines) open(ctx context.Context) (_ dataloader.Dataset, err error) {
 		}
 	}
 	if len(l.pieces) == 0 {
-		return nil, fmt.Errorf("%s: %w", l.files[0].Name(), dataloader.ErrEmpty)
+		return nil, l.named(dataloader.ErrEmpty)
 	}
 	held := l.opt.Held
 	if held == 0 {
 		held = len(l.pieces)
 	}
-	return dataloader.FromBlocks(l, dataloader.BlockOptions{Held: held})
+	if err := l.findClasses(ctx, min(held, runtime.GOMAXPROCS(0))); err != nil {
+		return nil, err
+	}
+	ds, err := dataloader.FromBlocks(l, dataloader.BlockOptions{Held: held})
+	if err != nil {
+		return nil, l.named(err)
+	}
+	return ds, nil
+}
+
+// named adds the name of the first file to an error.
+func (l *lines) named(err error) error { return fmt.Errorf("%s: %w", l.files[0].Name(), err) }
+
+// findClasses makes the lists of classes, from the members that need them alone.
+func (l *lines) findClasses(ctx context.Context, workers int) error {
+	find := &lines{opt: l.opt, files: l.files, pieces: l.pieces}
+	var which []int // of the fields
+	var fields []Field
+	for k, f := range l.fields {
+		if f.FindClasses {
+			which, fields = append(which, k), append(fields, f.Field)
+		}
+	}
+	if which == nil {
+		return nil
+	}
+	var err error
+	if find.fields, find.root, err = bind(fields); err != nil {
+		return l.named(err)
+	}
+	for _, f := range find.fields {
+		f.found = new(classes.Found)
+	}
+	var blocks sync.Pool
+	err = parallel.Each(ctx, len(l.pieces), workers, func(ctx context.Context, i int) error {
+		old, _ := blocks.Get().(dataloader.Block)
+		b, err := find.Load(ctx, i, old)
+		if err == nil {
+			blocks.Put(b)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, k := range which {
+		f := l.fields[k]
+		if problem := f.index(find.fields[i].found.Sorted()); problem != "" {
+			errs = append(errs, &dataloader.FieldError{Index: k, Name: f.Name, Problem: problem})
+		}
+	}
+	if errs != nil {
+		return l.named(errors.Join(errs...))
+	}
+	return nil
 }
 
 // scan divides a file into pieces.
@@ -275,6 +335,16 @@ func (l *lines) Sizes() []int {
 		sizes = append(sizes, p.rows)
 	}
 	return sizes
+}
+
+// Classes returns the classes of a field with Classes or FindClasses, else nil.
+func (d *Dataset) Classes(name string) []string {
+	for _, f := range d.lines.fields {
+		if f.Name == name {
+			return slices.Clone(f.Classes)
+		}
+	}
+	return nil
 }
 
 // Fingerprint returns a number that depends on the names and sizes of the files, and on the fields.
