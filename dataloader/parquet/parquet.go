@@ -19,7 +19,7 @@ type Column = table.Column
 // Options of Open. The zero value reads all columns.
 type Options struct {
 	// Columns are the columns to read, in the order of the fields; nil: all, by the rules of package
-	// table. Columns of text or bytes must be listed with Classes or a Decoder.
+	// table. Columns of text or bytes must be listed with Classes, FindClasses or a Decoder.
 	Columns []Column
 	// Limit is the most bytes that the selected columns of one row group may have when they are
 	// decoded, and that a page may have; 0: 256 MiB. Larger row groups are an error.
@@ -102,6 +102,16 @@ func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, err
 	}
 	d.Blocked = ds.(dataloader.Blocked)
 	return d, nil
+}
+
+// Classes returns the classes of a field with Column.Classes or FindClasses, else nil.
+func (d *Dataset) Classes(name string) []string {
+	for _, c := range d.source.columns {
+		if c.Field.Name == name {
+			return c.Target.Classes()
+		}
+	}
+	return nil
 }
 
 // Fingerprint implements dataloader.Fingerprinter.

@@ -70,9 +70,7 @@ func (s *source) Load(ctx context.Context, i int, old dataloader.Block) (_ datal
 			left -= buf.Used()
 		}
 	}
-	s.mu.Lock()
-	s.idle = append(s.idle, r)
-	s.mu.Unlock()
+	s.release(r)
 	return b, nil
 }
 
@@ -86,6 +84,13 @@ func (s *source) reader() *columnReader {
 		return r
 	}
 	return &columnReader{}
+}
+
+// release keeps a reader for the next Load.
+func (s *source) release(r *columnReader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = append(s.idle, r)
 }
 
 // loadSafely loads column k of a row group. A panic of a decoder of others becomes an error.

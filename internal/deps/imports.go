@@ -54,16 +54,19 @@ var rules = map[string]rule{
 	"dataloader/shards":           {ours: "arena dataloader dataloader/storage internal/atomicfile", other: "github.com/klauspost/compress"},
 	"dataloader/images":           {ours: "arena dataloader dataloader/storage", other: "golang.org/x/image"},
 	"dataloader/images/turbojpeg": {ours: "dataloader dataloader/images", other: "github.com/ebitengine/purego"},
-	"dataloader/csv":              {ours: "arena dataloader dataloader/internal/number dataloader/internal/values dataloader/storage dataloader/table"},
+	"dataloader/csv":              {ours: texts},
 	"dataloader/internal/values":  {ours: "dataloader"},
 	"dataloader/internal/number":  {ours: "arena"},
-	"dataloader/jsonl": {ours: "arena dataloader dataloader/internal/number dataloader/internal/values dataloader/storage dataloader/table",
+	"dataloader/internal/classes": {ours: "arena dataloader/internal/number"},
+
+	"dataloader/internal/parallel": {},
+	"dataloader/jsonl": {ours: texts,
 		other: "github.com/go-json-experiment/json github.com/klauspost/compress"},
 	"dataloader/npy":     {ours: "arena dataloader dataloader/storage dataloader/table weights/npz weights/safetensors"},
 	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table"},
 	"dataloader/storage": {ours: "dataloader", other: "golang.org/x/sys"},
-	"dataloader/table":   {ours: "arena dataloader dataloader/storage internal/float16"},
-	"dataloader/parquet": {ours: "dataloader dataloader/storage dataloader/table",
+	"dataloader/table":   {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/float16"},
+	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/storage dataloader/table",
 		other: "github.com/andybalholm/brotli github.com/klauspost/compress github.com/parquet-go/parquet-go github.com/pierrec/lz4/v4"},
 	"weights":             {ours: "arena dataloader internal/atomicfile internal/float16 kernels trainer weights/npz weights/safetensors"},
 	"weights/npz":         {ours: "arena internal/atomicfile weights/safetensors"},
@@ -123,6 +126,10 @@ var rules = map[string]rule{
 
 	"dataloader/storage/storagetest": {},
 }
+
+// texts are what formats of text import.
+const texts = "arena dataloader dataloader/internal/classes dataloader/internal/number dataloader/internal/parallel " +
+	"dataloader/internal/values dataloader/storage dataloader/table"
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
