@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -74,6 +76,9 @@ func newRows(ds dataloader.Dataset, opt WriteOptions) (*rows, error) {
 	if r.layout, err = describe(ds, opt, encoded); err != nil {
 		return nil, err
 	}
+	if err := r.layout.checkTexts(opt.Classes); err != nil {
+		return nil, err
+	}
 	sum := int64(0)
 	for _, f := range r.layout.Fields {
 		n, _ := f.size()
@@ -91,6 +96,32 @@ func newRows(ds dataloader.Dataset, opt WriteOptions) (*rows, error) {
 	}
 	r.pool.New = func() any { return &parts{make([][]byte, len(r.sizes))} }
 	return r, nil
+}
+
+// checkTexts returns an error for classes that do not fit their field, and for names that JSON would
+// change.
+func (l *layout) checkTexts(classes map[string][]string) error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format+": %w", append(args, dataloader.ErrOption)...))
+	}
+	left := maps.Clone(classes)
+	for _, f := range l.Fields {
+		delete(left, f.Name)
+		if !utf8.ValidString(f.Name) {
+			bad("field %q: its name must be UTF-8", f.Name)
+		}
+		if i := slices.IndexFunc(f.Classes, func(c string) bool { return !utf8.ValidString(c) }); i >= 0 {
+			bad("field %q: class %d, %q, must be UTF-8", f.Name, i, f.Classes[i])
+		}
+		if p := f.classProblem(); p != "" {
+			bad("field %q: classes: %s", f.Name, p)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		bad("classes of %q, which is no field", name)
+	}
+	return errors.Join(errs...)
 }
 
 // parts are the fields within a record.

@@ -50,7 +50,7 @@ var rules = map[string]rule{
 	"dataloader":                {ours: "arena"},
 	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/npy dataloader/pack dataloader/parquet dataloader/shards dataloader/table",
 		other: "github.com/dustin/go-humanize github.com/schollz/progressbar/v3"},
-	"dataloader/pack":             {ours: "arena dataloader dataloader/storage internal/atomicfile"},
+	"dataloader/pack":             {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/atomicfile"},
 	"dataloader/shards":           {ours: "arena dataloader dataloader/storage internal/atomicfile", other: "github.com/klauspost/compress"},
 	"dataloader/images":           {ours: "arena dataloader dataloader/storage", other: "golang.org/x/image"},
 	"dataloader/images/turbojpeg": {ours: "dataloader dataloader/images", other: "github.com/ebitengine/purego"},
