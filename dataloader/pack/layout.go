@@ -15,8 +15,10 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
 )
 
+// Magic is the first bytes of a pack.
+const Magic = "EVKPACK1"
+
 const (
-	magic        = "EVKPACK1"
 	fixedBytes   = 16      // before the description
 	mostHeader   = 1 << 20 // bytes of a description
 	mostRecord   = 1 << 30 // bytes of a record
@@ -155,7 +157,7 @@ func (l *layout) encode(n int64) ([]byte, error) {
 		return nil, fmt.Errorf("the description of fields, classes and notes has %d bytes: at most %d: %w", len(text), mostHeader, dataloader.ErrOption)
 	}
 	text = append(text, bytes.Repeat([]byte(" "), max(0, int(n)-len(text)))...)
-	b := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(text)))
+	b := binary.LittleEndian.AppendUint32([]byte(Magic), uint32(len(text)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(text, castagnoli))
 	return append(b, text...), nil
 }
@@ -174,8 +176,8 @@ func decode(file string, size int64, read func(p []byte, at int64) error) (*layo
 	if err := read(fixed[:], 0); err != nil {
 		return nil, err
 	}
-	if string(fixed[:8]) != magic {
-		return nil, problem(file, 0, "magic", fmt.Sprintf("%q: a pack", magic), fmt.Sprintf("%q", fixed[:8]), nil)
+	if string(fixed[:8]) != Magic {
+		return nil, problem(file, 0, "magic", fmt.Sprintf("%q: a pack", Magic), fmt.Sprintf("%q", fixed[:8]), nil)
 	}
 	n := int64(binary.LittleEndian.Uint32(fixed[8:]))
 	if n > mostHeader {

@@ -48,7 +48,8 @@ var rules = map[string]rule{
 	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
-	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/npy dataloader/pack dataloader/parquet dataloader/shards dataloader/table",
+	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/jsonl dataloader/npy dataloader/pack dataloader/parquet " +
+		"dataloader/shards dataloader/table dataloader/tokens",
 		other: "github.com/dustin/go-humanize github.com/schollz/progressbar/v3"},
 	"dataloader/pack":             {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/atomicfile"},
 	"dataloader/shards":           {ours: "arena dataloader dataloader/storage internal/atomicfile", other: "github.com/klauspost/compress"},
