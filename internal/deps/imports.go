@@ -64,7 +64,7 @@ var rules = map[string]rule{
 	"dataloader/jsonl": {ours: texts,
 		other: "github.com/go-json-experiment/json github.com/klauspost/compress"},
 	"dataloader/npy":     {ours: "arena dataloader dataloader/storage dataloader/table weights/npz weights/safetensors"},
-	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table"},
+	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table internal/atomicfile"},
 	"dataloader/storage": {ours: "dataloader", other: "golang.org/x/sys"},
 	"dataloader/table":   {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/float16"},
 	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/storage dataloader/table",
