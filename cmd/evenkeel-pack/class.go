@@ -21,6 +21,9 @@ func (in *input) listClasses(f flags) error {
 		if !named {
 			field, path = "", spec
 		}
+		if path == "" || named && field == "" {
+			return fmt.Errorf("-classes %q: want FILE or FIELD=FILE: %w", spec, errUsage)
+		}
 		lists, err := readClasses(path)
 		if err != nil {
 			return err

@@ -115,8 +115,8 @@ func (in *input) chooseColumns(f flags) ([]column, error) {
 			in.labels = append(in.labels, c.field)
 		}
 	}
-	if len(in.images) > 0 && (in.notes["format"] == "csv" || in.notes["format"] == "jsonl") {
-		return nil, fmt.Errorf("-columns %s: format %s has no images: %w", f.columns, in.notes["format"], errUsage)
+	if len(in.images) > 0 && (in.format.name == "csv" || in.format.name == "jsonl") {
+		return nil, fmt.Errorf("-columns %s: format %s has no images: %w", f.columns, in.format.name, errUsage)
 	}
 	return columns, in.listClasses(f)
 }

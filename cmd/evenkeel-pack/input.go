@@ -26,20 +26,32 @@ type format struct {
 	ends []string // of names of files
 	uses string   // flags, beside those of every format
 	open func(in *input, f flags) error
+	hint string // about data that do not fit their fields
 }
 
 // formats are all formats. A folder is one of images.
 var formats = []format{
-	{"images", nil, "size channels encoded classes", (*input).openFolder},
-	{"shards", []string{".tar", ".tar.gz", ".tgz", ".tar.zst"}, "size channels encoded classes fields index", (*input).openShards},
-	{"parquet", []string{".parquet", ".parq"}, "size channels encoded classes columns", (*input).openParquet},
-	{"csv", []string{".csv", ".tsv"}, "classes columns missing", (*input).openCSV},
-	{"jsonl", []string{".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst"}, "classes columns", (*input).openLines},
-	{"npy", []string{".npy", ".npz"}, "columns", (*input).openArrays},
-	{"tokens", []string{".bin"}, "window bits", (*input).openTokens},
-	{"mnist", nil, "classes part", known(func(dir string) (_, _ dataloader.Dataset, err error) { return dataloader.MNIST(dir, 1, 28, 28) })},
-	{"cifar10", nil, "classes part", known(dataloader.CIFAR10)},
-	{"cifar100", nil, "classes part", known(dataloader.CIFAR100)},
+	{"images", nil, "size channels encoded classes", (*input).openFolder, ""},
+	{"shards", []string{".tar", ".tar.gz", ".tgz", ".tar.zst"}, "size channels encoded classes fields index", (*input).openShards, ""},
+	{"parquet", []string{".parquet", ".parq"}, "size channels encoded classes columns", (*input).openParquet, "name:image marks images, " + labelHint},
+	{"csv", []string{".csv", ".tsv"}, "classes columns missing", (*input).openCSV, labelHint + ", and -missing lists other texts of missing values"},
+	{"jsonl", []string{".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst"}, "classes columns", (*input).openLines, labelHint},
+	{"npy", []string{".npy", ".npz"}, "columns", (*input).openArrays, ""},
+	{"tokens", []string{".bin"}, "window bits", (*input).openTokens, ""},
+	{"mnist", nil, "classes part", known(func(dir string) (_, _ dataloader.Dataset, err error) { return dataloader.MNIST(dir, 1, 28, 28) }), ""},
+	{"cifar10", nil, "classes part", known(dataloader.CIFAR10), ""},
+	{"cifar100", nil, "classes part", known(dataloader.CIFAR100), ""},
+}
+
+// labelHint is about columns of tables.
+const labelHint = "name:class makes labels of texts, name:?0 stores 0 for a missing value"
+
+// explain adds the hint to an error of data that do not fit their fields.
+func (g *format) explain(err error) error {
+	if g.hint == "" || !errors.Is(err, dataloader.ErrField) && !errors.Is(err, dataloader.ErrFormat) {
+		return err
+	}
+	return fmt.Errorf("%w\nin -columns %s", err, g.hint)
 }
 
 // every are the flags that every format uses.
@@ -93,6 +105,7 @@ func (g *format) check(f flags) error {
 
 // input is an open dataset.
 type input struct {
+	format             *format
 	dataloader.Dataset          // passed on as it is, since it may have blocks or encoded bytes
 	images             []string // names of the fields with images
 	labels             []string // names of the fields with labels
@@ -110,7 +123,7 @@ func open(ctx context.Context, f flags) (*input, error) {
 	if err := errors.Join(g.check(f), ctx.Err()); err != nil {
 		return nil, err
 	}
-	in := &input{notes: map[string]string{"source": filepath.Base(f.input), "format": g.name}, close: func() error { return nil }}
+	in := &input{format: g, notes: map[string]string{"source": filepath.Base(f.input), "format": g.name}, close: func() error { return nil }}
 	opened := make(chan error, 1)
 	go func() { opened <- g.open(in, f) }() // which may read large files
 	select {
@@ -119,7 +132,7 @@ func open(ctx context.Context, f flags) (*input, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, err
+		return nil, g.explain(err)
 	}
 	if f.encoded && len(in.images) == 0 {
 		return nil, errors.Join(fmt.Errorf("-encoded: no field with images: mark one, as -h says: %w", errUsage), in.close())
@@ -198,9 +211,6 @@ func (in *input) openParquet(f flags) error {
 		return err
 	}
 	d, err := parquet.Open(f.input, parquet.Options{Columns: columns})
-	if errors.Is(err, dataloader.ErrField) {
-		return fmt.Errorf("%w\nchoose columns with -columns: name:image marks images, name:class the names of classes", err)
-	}
 	if err != nil {
 		return err
 	}

@@ -132,8 +132,15 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	if want := min(1, len(out)); s.NArg() != want {
 		return f, fmt.Errorf("%d arguments after the flags, want %d: %w", s.NArg(), want, errUsage)
 	}
-	f.input = s.Arg(0)
 	s.Visit(func(g *flag.Flag) { f.given = append(f.given, g.Name) })
+	if f.input = s.Arg(0); f.out && f.input == "" {
+		return f, fmt.Errorf("the name of the input is empty: %w", errUsage)
+	}
+	for _, name := range f.given {
+		if !f.out && !slices.Contains([]string{"info", "verify", "q"}, name) {
+			return f, fmt.Errorf("-%s: only -o uses it: %w", name, errUsage)
+		}
+	}
 	if size != "" {
 		if n, err := fmt.Sscanf(size+"\n", "%dx%d\n", &f.height, &f.width); n != 2 || err != nil || f.height < 1 || f.width < 1 {
 			return f, fmt.Errorf("-size %s: want height x width, such as 224x224: %w", size, errUsage)
@@ -163,11 +170,24 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	return write(ctx, f, out, messages)
 }
 
+// replaceable returns an error unless there is no file at path, or a pack, or an empty file.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if is, err := isPack(path); err != nil || is {
+		return err
+	}
+	if info.Size() > 0 {
+		return fmt.Errorf("%s is no pack, and is not replaced: remove it first: %w", path, errUsage)
+	}
+	return nil
+}
+
 // write packs the input.
 func write(ctx context.Context, f flags, out, messages io.Writer) (err error) {
-	if is, err := isPack(f.path); err == nil && !is {
-		return fmt.Errorf("%s is no pack, and is not replaced: remove it first: %w", f.path, errUsage)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := replaceable(f.path); err != nil {
 		return err
 	}
 	in, err := open(ctx, f)
@@ -183,7 +203,7 @@ func write(ctx context.Context, f flags, out, messages io.Writer) (err error) {
 	opt.Progress = func(p pack.Progress) { _ = bar.Set(p.Done) } // packing goes on without the bar
 	begin := time.Now()
 	if err := pack.Write(ctx, f.path, in.Dataset, opt); err != nil {
-		return err
+		return in.format.explain(err)
 	}
 	_ = bar.Finish()
 	info, err := pack.Stat(f.path)

@@ -178,6 +178,12 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"no field with images", []string{"-o", out, "-encoded", "-fields", "y=cls", dir + "/train-0.tar"}},
 		{"no field with images", []string{"-o", out, "-encoded", "-columns", "label", "../../dataloader/parquet/testdata/images.parquet"}},
 		{"is no pack, and is not replaced", []string{"-o", filepath.Join(dir, "table.csv"), filepath.Join(dir, "table.csv")}},
+		{"-encoded: only -o uses it", []string{"-info", out, "-encoded"}},
+		{"the input is empty", []string{"-o", out, ""}},
+		{"want FILE or FIELD=FILE", []string{"-o", out, "-columns", "y=kind:class", "-classes", "y=", filepath.Join(dir, "table.csv")}},
+		{"-missing lists other texts of missing values", []string{"-o", out, "-columns", "a", filepath.Join(dir, "table.csv")}},
+		{"name:class makes labels of texts", []string{"-o", out, "-columns", "kind,a:?0", "-missing", "NA", filepath.Join(dir, "table.csv")}},
+		{"label 1 of 1 classes", []string{"-o", out, "-size", "2x2", "-classes", put(t, dir, "one.txt", []byte("one")), dir + "/train-1.tar"}},
 		{"want a regular file", []string{"-o", dir, filepath.Join(dir, "table.csv")}},
 		{"name:image marks images", []string{"-o", out, "../../dataloader/parquet/testdata/images.parquet"}},
 		{"csv has no encoded images, only images, shards and parquet", []string{"-o", out, "-encoded", filepath.Join(dir, "table.csv")}},
@@ -194,6 +200,7 @@ func TestMistakesAreExplained(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a pack was written")
 	}
+	do(t, "-o", put(t, dir, "empty", nil), "-columns", "b", filepath.Join(dir, "table.csv")) // as mktemp makes it
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := run(ctx, []string{"-o", out, filepath.Join(dir, "table.csv")}, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {

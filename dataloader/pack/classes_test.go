@@ -1,6 +1,8 @@
 package pack_test
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"reflect"
 	"slices"
@@ -12,12 +14,47 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader/pack"
 )
 
-// labelled has two fields of labels and one to encode.
-var labelled = &made{n: 9, failing: -1, fields: []dataloader.Field{{Name: "jpg", Type: arena.Uint8, Shape: []int{3}},
-	{Name: "y", Type: arena.Int32}, {Name: "pair", Type: arena.Uint8, Shape: []int{2}}, {Name: "z", Type: arena.Float32}}}
+// labels is a dataset with three fields of labels, y and w from -1 to most and pair 0 and 1, and one to
+// encode.
+type labels struct {
+	*made
+	most int
+}
+
+func (l labels) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error {
+	y := at.Index%(l.most+2) - 1
+	binary.NativeEndian.PutUint32(dst[1], uint32(y))
+	dst[2][0], dst[2][1] = 0, 1
+	binary.NativeEndian.PutUint64(dst[4], uint64(y))
+	return nil
+}
+
+func (l labels) FetchEncoded(ctx context.Context, at dataloader.At, dst, encoded [][]byte) error {
+	encoded[0] = append(encoded[0][:0], valueOf(at.Index, 0)...)
+	return l.Fetch(ctx, at, dst)
+}
+
+var labelled = labels{&made{n: 9, failing: -1, fields: []dataloader.Field{{Name: "jpg", Type: arena.Uint8, Shape: []int{3}},
+	{Name: "y", Type: arena.Int32}, {Name: "pair", Type: arena.Uint8, Shape: []int{2}}, {Name: "z", Type: arena.Float32}, {Name: "w", Type: arena.Int64}}}, 2}
+
+// A label that has no class is an error; a negative one is none.
+func TestALabelWithoutAClassIsRefused(t *testing.T) {
+	for field, want := range map[string]string{
+		"y": `sample 3 (step 0): field "y": label 2 of 2 classes`, "w": `field "w": label 2 of 2 classes`, "pair": `sample 0 (step 0): field "pair": label 1 of 1 classes`,
+	} {
+		n := map[string]int{"y": 3, "w": 3, "pair": 2}[field]
+		for missing := range 2 {
+			opt := pack.WriteOptions{Workers: 1, Encoded: []string{"jpg"}, Classes: map[string][]string{field: many(n - missing)}}
+			err := pack.Write(t.Context(), path(t), labelled, opt)
+			if missing == 0 && err != nil || missing == 1 && (!errors.Is(err, dataloader.ErrOption) || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s, %d classes missing: got %v", field, missing, err)
+			}
+		}
+	}
+}
 
 func TestAPackKeepsTheNamesOfClasses(t *testing.T) {
-	classes := map[string][]string{"y": {"a <b>", "é\n", ""}, "pair": {"only"}}
+	classes := map[string][]string{"y": {"a <b>", "é\n", ""}, "pair": {"one", "two"}}
 	p := write(t, labelled, pack.WriteOptions{Encoded: []string{"jpg"}, Classes: classes})
 	info, err := pack.Stat(p)
 	if err != nil || !reflect.DeepEqual(info.Classes, classes) {

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -127,6 +128,30 @@ func (l *layout) checkTexts(classes map[string][]string) error {
 // parts are the fields within a record.
 type parts struct{ dst [][]byte }
 
+// checkLabels returns an error for a label that has no class. Negative ones stand for no label.
+func (r *rows) checkLabels(dst [][]byte) error {
+	for k, f := range r.layout.Fields {
+		if f.Classes == nil {
+			continue
+		}
+		most := int64(-1)
+		for b, n := dst[k], int(types[f.Type].Size()); len(b) > 0; b = b[n:] {
+			switch n {
+			case 1:
+				most = max(most, int64(b[0]))
+			case 4:
+				most = max(most, int64(int32(binary.NativeEndian.Uint32(b))))
+			case 8:
+				most = max(most, int64(binary.NativeEndian.Uint64(b)))
+			}
+		}
+		if most >= int64(len(f.Classes)) {
+			return fmt.Errorf("field %q: label %d of %d classes: name all in WriteOptions.Classes: %w", f.Name, most, len(f.Classes), dataloader.ErrOption)
+		}
+	}
+	return nil
+}
+
 // Fields returns the record as the only field.
 func (r *rows) Fields() []dataloader.Field {
 	return []dataloader.Field{{Name: "record", Type: arena.Uint8, Shape: []int{int(r.layout.Record)}}}
@@ -151,6 +176,9 @@ func (r *rows) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error 
 		err = r.source.FetchEncoded(ctx, at, p.dst, r.values[at.Index%len(r.values)])
 	} else {
 		err = r.Dataset.Fetch(ctx, at, p.dst)
+	}
+	if err == nil {
+		err = r.checkLabels(p.dst)
 	}
 	if err != nil {
 		return err // the dataset may still hold p

@@ -35,7 +35,8 @@ type WriteOptions struct {
 	// Seed is that of the random draws of the samples, which are those of epoch 0.
 	Seed uint64
 	// Classes lists the names of the labels of fields, which are stored in the description: field y is
-	// an index in Classes["y"]. They must be UTF-8, and such fields integers that are not encoded.
+	// an index in Classes["y"], or negative for none. They must be UTF-8, and such fields integers that
+	// are not encoded.
 	Classes map[string][]string
 	// Notes are stored in the file, for people and programs, such as sources.
 	Notes map[string]string
