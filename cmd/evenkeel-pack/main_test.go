@@ -206,7 +206,12 @@ func TestMistakesAreExplained(t *testing.T) {
 	if err := run(ctx, []string{"-o", out, filepath.Join(dir, "table.csv")}, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: got %v", err)
 	}
-	if err := run(t.Context(), []string{"-h"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-h: got %v", err)
+	var messages bytes.Buffer
+	if err := run(t.Context(), []string{"-h"}, io.Discard, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-columns columns") {
+		t.Errorf("-h: got %v and %q", err, messages.String())
+	}
+	messages.Reset()
+	if err := run(t.Context(), []string{"-workers", "x"}, io.Discard, &messages); !errors.Is(err, errUsage) || messages.Len() > 0 {
+		t.Errorf("-workers x: got %v and %q", err, messages.String())
 	}
 }
