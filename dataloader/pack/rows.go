@@ -113,7 +113,7 @@ func (l *layout) checkTexts(classes map[string][]string) error {
 			bad("field %q: its name must be UTF-8", f.Name)
 		}
 		if i := slices.IndexFunc(f.Classes, func(c string) bool { return !utf8.ValidString(c) }); i >= 0 {
-			bad("field %q: class %d, %q, must be UTF-8", f.Name, i, f.Classes[i])
+			bad("field %q: class %d, %.60q, must be UTF-8", f.Name, i, f.Classes[i])
 		}
 		if p := f.classProblem(); p != "" {
 			bad("field %q: classes: %s", f.Name, p)

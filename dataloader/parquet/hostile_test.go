@@ -44,8 +44,10 @@ func all(name string) []parquet.Column {
 	switch name {
 	case "images.parquet":
 		return []parquet.Column{{Name: "image", Decoder: length{}}, {Name: "label"}}
-	case "rules.parquet", "rules-int.parquet", "prefix.parquet":
+	case "rules-int.parquet", "prefix.parquet":
 		return []parquet.Column{{Name: "label", Classes: []string{"cat", "dog", "ox"}}}
+	case "rules.parquet":
+		return []parquet.Column{{Name: "label", FindClasses: true}}
 	case "nested.parquet":
 		return []parquet.Column{{Name: "x"}}
 	case "holes.parquet":
@@ -137,9 +139,10 @@ func FuzzOpen(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(b, byte(len(all(filepath.Base(path)))))
+		f.Add(b, byte(3))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, columns byte) {
-		lists := [][]parquet.Column{nil, {{Name: "label", Classes: []string{"cat", "dog", "ox"}}}, {{Name: "image", Decoder: length{}}, {Name: "label"}}}
+		lists := [][]parquet.Column{nil, {{Name: "label", Classes: []string{"cat", "dog", "ox"}}}, {{Name: "image", Decoder: length{}}, {Name: "label"}}, {{Name: "label", FindClasses: true}}}
 		n := allocated(func() { readAll(t, b, lists[int(columns)%len(lists)]) })
 		if n > 64*hostileLimit+uint64(200*len(b)) {
 			t.Errorf("%d bytes allocated for a file of %d", n, len(b))

@@ -31,7 +31,7 @@ func Index(list []string, found bool, t arena.DType, fill *float64) (labels map[
 	labels = make(map[string]int32, n)
 	for i, c := range list {
 		if _, twice := labels[c]; twice {
-			return nil, fmt.Sprintf("class %q occurs twice", c)
+			return nil, fmt.Sprintf("class %.60q occurs twice", c)
 		}
 		labels[c] = int32(i)
 	}
