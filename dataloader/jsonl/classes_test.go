@@ -81,6 +81,21 @@ func TestMissingLabels(t *testing.T) {
 	}
 }
 
+// A missing label is an error when it is read, not while classes are found, so that it can be skipped
+// as any bad sample.
+func TestAMissingLabelIsAnErrorWhenItIsRead(t *testing.T) {
+	for text, shape := range map[string][]int{"{\"k\":\"b\"}\n{\"k\":null}\n{}": nil, `{"k":["b",null]}`: {2}} {
+		ds, err := parse("t.jsonl", text, jsonl.Options{Fields: []jsonl.Field{{Name: "k", Shape: shape, FindClasses: true}}})
+		if err != nil || !slices.Equal(ds.Classes("k"), []string{"b"}) {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if err := first(ds); !errors.Is(err, dataloader.ErrFormat) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
 func TestTextsOfFoundClassesAreBounded(t *testing.T) {
 	var b strings.Builder
 	for i := range 1<<16 + 1 {
