@@ -37,9 +37,6 @@ type Options struct {
 // limit is the default of Options.Limit.
 const limit = 256 << 20
 
-// extensions are those of the files of a folder.
-var extensions = []string{".arrow", ".arrows", ".feather"}
-
 // Dataset is the rows of Arrow files. It is safe for concurrent use.
 type Dataset struct {
 	dataloader.Dataset
@@ -54,14 +51,7 @@ type Dataset struct {
 // Open opens the file, the folder or the pattern of files at path, as OpenFS does. Local files are
 // mapped where the system can. Links in a folder that lead out of it are refused.
 func Open(path string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.Open(path, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(context.Background(), files, opt)
+	return open(context.Background(), table.Path(path), opt)
 }
 
 // OpenFS opens a file of fsys; or all *.arrow, *.arrows and *.feather files of a directory; or those
@@ -79,14 +69,7 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 
 // OpenContext is OpenFS for slow storage: it ends with the error of ctx soon after ctx is done.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.OpenFS(fsys, name, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, files, opt)
+	return open(ctx, table.FS(fsys, name), opt)
 }
 
 // check checks the options and fills in defaults.
@@ -100,8 +83,15 @@ func (o *Options) check() error {
 	return nil
 }
 
-// open makes a dataset of open files, which it closes after an error.
-func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	files, err := at(".arrow", ".arrows", ".feather")
+	if err != nil {
+		return nil, err
+	}
 	d := &Dataset{source: &source{limit: int(opt.Limit)}, files: files}
 	if err := d.describe(ctx, opt); err != nil {
 		return nil, errors.Join(err, d.Close())

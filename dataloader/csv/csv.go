@@ -42,11 +42,7 @@ type tables struct {
 // Options.Held is set. A file that violates the format is a *dataloader.FormatError with the line,
 // and a field that cannot be made a *dataloader.FieldError. The caller must Close the dataset.
 func Open(path string, opt Options) (*Dataset, error) {
-	files, err := table.Open(path, ".csv", ".tsv")
-	if err != nil {
-		return nil, err
-	}
-	return open(context.Background(), files, opt)
+	return open(context.Background(), table.Path(path), opt)
 }
 
 // OpenFS is Open for the files of a file system, which must have ReadAt.
@@ -56,15 +52,15 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 
 // OpenContext is OpenFS that returns soon after ctx is done, with its error.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
-	files, err := table.OpenFS(fsys, name, ".csv", ".tsv")
+	return open(ctx, table.FS(fsys, name), opt)
+}
+
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
+	files, err := at(".csv", ".tsv")
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, files, opt)
-}
-
-// open takes the files over.
-func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
 	t := &tables{files: files, missing: make(map[string]bool)}
 	ds, err := t.open(ctx, opt)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 	"github.com/evenkeel/evenkeel/dataloader/parquet"
 )
 
@@ -65,7 +66,7 @@ func TestFoundClassesAreThoseOfAllFiles(t *testing.T) {
 		if kind != nil {
 			want = int32(slices.Index(classes, *kind))
 		}
-		if got := fetch(t, d, i); dataloader.View[int32](got[1])[0] != want || int(got[2][0]) != i%25%2 || dataloader.View[float32](got[0])[0] != float32(i%25) {
+		if got := tabletest.Fetch(t, d, i); dataloader.View[int32](got[1])[0] != want || int(got[2][0]) != i%25%2 || dataloader.View[float32](got[0])[0] != float32(i%25) {
 			t.Errorf("row %d: got %v, want label %d", i, got, want)
 		}
 	}
@@ -73,7 +74,7 @@ func TestFoundClassesAreThoseOfAllFiles(t *testing.T) {
 	if d, err = parquet.OpenFS(fsys, ".", parquet.Options{Columns: columns}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Fetch(t.Context(), dataloader.At{}, slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "row 3 of the group") {
+	if err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "row 3 of the group") {
 		t.Errorf("a missing label without a fill: got %v", err)
 	}
 	columns[2].Type = arena.Float32

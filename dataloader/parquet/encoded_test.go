@@ -8,13 +8,14 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 	"github.com/evenkeel/evenkeel/dataloader/parquet"
 )
 
 func TestEncodedImagesAreTheBytesOfTheFile(t *testing.T) {
 	t.Parallel()
-	want := expect(t, "images")["image"]
-	d := open(t, "images.parquet", parquet.Options{Columns: []parquet.Column{{Name: "label", Type: arena.Int32}, {Name: "image", Decoder: pixels{}}}})
+	want := tabletest.Expect(t, "images")["image"]
+	d := open(t, "images.parquet", parquet.Options{Columns: []parquet.Column{{Name: "label", Type: arena.Int32}, {Name: "image", Decoder: tabletest.Pixels{}}}})
 	label, encoded := make([]byte, 4), make([][]byte, 2)
 	for i := range d.Len() {
 		var file []byte
@@ -29,8 +30,8 @@ func TestEncodedImagesAreTheBytesOfTheFile(t *testing.T) {
 			t.Errorf("row %d: label %v, %d bytes, want %d", i, label, len(encoded[1]), len(file))
 		}
 	}
-	dst := slots(d)
-	if err := d.FetchEncoded(t.Context(), dataloader.At{Index: 5}, dst, encoded); err != nil || !bytes.Equal(dst[1], fetch(t, d, 5)[1]) {
+	dst := tabletest.Slots(d)
+	if err := d.FetchEncoded(t.Context(), dataloader.At{Index: 5}, dst, encoded); err != nil || !bytes.Equal(dst[1], tabletest.Fetch(t, d, 5)[1]) {
 		t.Errorf("an image with a destination is not decoded: %v", err)
 	}
 	for name, c := range map[string][2][][]byte{

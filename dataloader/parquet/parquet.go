@@ -32,9 +32,6 @@ type Options struct {
 // limit is the default of Options.Limit.
 const limit = 256 << 20
 
-// extensions are those of the files of a folder.
-var extensions = []string{".parquet", ".parq"}
-
 // Dataset is the rows of Parquet files. It is safe for concurrent use.
 type Dataset struct {
 	dataloader.Blocked
@@ -45,14 +42,7 @@ type Dataset struct {
 // Open opens the file, the folder of *.parquet files or the pattern of files at path, as OpenFS
 // does. Links in a folder that lead out of it are refused.
 func Open(path string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.Open(path, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(context.Background(), files, opt)
+	return open(context.Background(), table.Path(path), opt)
 }
 
 // OpenFS opens a file of fsys; or all *.parquet files of a directory; or those that match a pattern
@@ -69,14 +59,7 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 
 // OpenContext is OpenFS for slow storage: it ends with the error of ctx soon after ctx is done.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.OpenFS(fsys, name, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, files, opt)
+	return open(ctx, table.FS(fsys, name), opt)
 }
 
 // check checks the options and fills in defaults.
@@ -90,8 +73,15 @@ func (o *Options) check() error {
 	return nil
 }
 
-// open makes a dataset of open files, which it closes after an error.
-func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	files, err := at(".parquet", ".parq")
+	if err != nil {
+		return nil, err
+	}
 	d := &Dataset{source: &source{limit: opt.Limit}, files: files}
 	if err := d.describe(ctx, opt); err != nil {
 		return nil, errors.Join(err, d.Close())

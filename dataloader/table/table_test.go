@@ -284,7 +284,7 @@ func TestTheFilesOfAFolderAreThoseWithAnExtension(t *testing.T) {
 	for _, name := range []string{"a.x", "b.x.gz", "c.gz", "d.xx", ".e.x", "_f.x", "g.x/h.x", "x"} {
 		fsys["d/"+name] = &fstest.MapFile{}
 	}
-	files, err := table.OpenFS(fsys, "d", ".x", ".x.gz")
+	files, err := table.FS(fsys, "d")(".x", ".x.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

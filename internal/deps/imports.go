@@ -52,20 +52,21 @@ var rules = map[string]rule{
 		"dataloader/shards dataloader/table dataloader/tokens",
 		other: "github.com/dustin/go-humanize github.com/schollz/progressbar/v3"},
 	"dataloader/pack":             {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/atomicfile"},
-	"dataloader/shards":           {ours: "arena dataloader dataloader/storage internal/atomicfile", other: "github.com/klauspost/compress"},
+	"dataloader/shards":           {ours: "arena dataloader dataloader/internal/codec dataloader/internal/number dataloader/storage internal/atomicfile", other: "github.com/klauspost/compress"},
 	"dataloader/images":           {ours: "arena dataloader dataloader/storage", other: "golang.org/x/image"},
 	"dataloader/images/turbojpeg": {ours: "dataloader dataloader/images", other: "github.com/ebitengine/purego"},
 	"dataloader/csv":              {ours: texts},
 	"dataloader/internal/values":  {ours: "dataloader"},
 	"dataloader/internal/number":  {ours: "arena"},
 	"dataloader/internal/classes": {ours: "arena dataloader/internal/number"},
+	"dataloader/internal/codec":   {ours: "dataloader/storage", other: "github.com/klauspost/compress"},
 
 	"dataloader/internal/parallel": {},
-	"dataloader/jsonl": {ours: texts,
-		other: "github.com/go-json-experiment/json github.com/klauspost/compress"},
+	"dataloader/jsonl": {ours: texts + " dataloader/internal/codec",
+		other: "github.com/go-json-experiment/json"},
 	"dataloader/npy":     {ours: "arena dataloader dataloader/storage dataloader/table weights/npz weights/safetensors"},
 	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table internal/atomicfile"},
-	"dataloader/storage": {ours: "dataloader", other: "golang.org/x/sys"},
+	"dataloader/storage": {ours: "dataloader dataloader/internal/folder", other: "golang.org/x/sys"},
 	"dataloader/table":   {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/float16"},
 	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/storage dataloader/table",
 		other: "github.com/andybalholm/brotli github.com/klauspost/compress github.com/parquet-go/parquet-go github.com/pierrec/lz4/v4"},
@@ -125,7 +126,9 @@ var rules = map[string]rule{
 	"trainer/optim":      {ours: "arena kernels"},
 	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
 
+	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},
+	"dataloader/internal/tabletest":  {ours: "arena dataloader dataloader/storage/storagetest internal/float16"},
 }
 
 // texts are what formats of text import.
