@@ -53,15 +53,15 @@ func checkFields(fields []Field) error {
 		return fmt.Errorf("dataset has no fields: %w", ErrField)
 	}
 	var errs []error
+	first := make(map[string]int, len(fields)) // field with a name
 	for k, f := range fields {
 		if p := f.check(); p != "" {
 			errs = append(errs, &FieldError{Index: k, Name: f.Name, Problem: p})
 		}
-		for j := range k {
-			if f.Name != "" && fields[j].Name == f.Name {
-				errs = append(errs, &FieldError{Index: k, Name: f.Name, Problem: fmt.Sprintf("has the same name as field %d", j)})
-				break
-			}
+		if j, ok := first[f.Name]; !ok {
+			first[f.Name] = k
+		} else if f.Name != "" {
+			errs = append(errs, &FieldError{Index: k, Name: f.Name, Problem: fmt.Sprintf("has the same name as field %d", j)})
 		}
 	}
 	return errors.Join(errs...)

@@ -39,6 +39,8 @@ func TestADatasetsMistakesAreAllNamed(t *testing.T) {
 		{"negative dimension", 1, []dataloader.Field{{Name: "x", Type: arena.Uint8, Shape: []int{-2, -2}}}, dataloader.ErrField, []string{"-2"}},
 		{"overflow", 1, []dataloader.Field{{Name: "x", Type: arena.Uint8, Shape: []int{1 << 40, 1 << 40}}}, dataloader.ErrField, []string{`"x"`}},
 		{"same name", 1, []dataloader.Field{good, good}, dataloader.ErrField, []string{`field 1 "good"`, "field 0"}},
+		{"one name three times", 1, []dataloader.Field{{Name: "x", Type: arena.Uint8}, good, good, good}, dataloader.ErrField,
+			[]string{`field 2 "good": has the same name as field 1`, `field 3 "good": has the same name as field 1`}},
 		{"scale is NaN", 1, []dataloader.Field{{Name: "x", Type: arena.Uint8, Scale: math.NaN()}}, dataloader.ErrField, []string{`"x"`}},
 		{"two at once", 0, []dataloader.Field{{Name: "x", Type: 99}}, dataloader.ErrEmpty, []string{`"x"`}},
 	} {

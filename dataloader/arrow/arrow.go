@@ -21,7 +21,7 @@ type Column = table.Column
 // Options of Open. The zero value reads all columns.
 type Options struct {
 	// Columns are the columns to read, in the order of the fields; nil: all, by the rules of package
-	// table. Columns of text or bytes must be listed with Classes or a Decoder.
+	// table. Columns of text or bytes must be listed with Classes, FindClasses or a Decoder.
 	Columns []Column
 	// Limit is the most bytes that one record batch may have, compressed and decompressed, where it is
 	// read into memory; 0: 256 MiB. Larger record batches are an error.
@@ -37,9 +37,6 @@ type Options struct {
 // limit is the default of Options.Limit.
 const limit = 256 << 20
 
-// extensions are those of the files of a folder.
-var extensions = []string{".arrow", ".arrows", ".feather"}
-
 // Dataset is the rows of Arrow files. It is safe for concurrent use.
 type Dataset struct {
 	dataloader.Dataset
@@ -54,14 +51,7 @@ type Dataset struct {
 // Open opens the file, the folder or the pattern of files at path, as OpenFS does. Local files are
 // mapped where the system can. Links in a folder that lead out of it are refused.
 func Open(path string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.Open(path, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(context.Background(), files, opt)
+	return open(context.Background(), table.Path(path), opt)
 }
 
 // OpenFS opens a file of fsys; or all *.arrow, *.arrows and *.feather files of a directory; or those
@@ -79,14 +69,7 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 
 // OpenContext is OpenFS for slow storage: it ends with the error of ctx soon after ctx is done.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.OpenFS(fsys, name, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, files, opt)
+	return open(ctx, table.FS(fsys, name), opt)
 }
 
 // check checks the options and fills in defaults.
@@ -100,8 +83,15 @@ func (o *Options) check() error {
 	return nil
 }
 
-// open makes a dataset of open files, which it closes after an error.
-func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	files, err := at(".arrow", ".arrows", ".feather")
+	if err != nil {
+		return nil, err
+	}
 	d := &Dataset{source: &source{limit: int(opt.Limit)}, files: files}
 	if err := d.describe(ctx, opt); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -147,7 +137,10 @@ func (d *Dataset) describe(ctx context.Context, opt Options) error {
 	if err := s.targets(ctx, columns); err != nil {
 		return fmt.Errorf("arrow %s: %w", files[0].name, err)
 	}
-	return d.serve(files, opt)
+	if err := d.serve(files, opt); err != nil {
+		return err
+	}
+	return d.findClasses(ctx, columns)
 }
 
 // choose finds the columns in the first file.
@@ -234,6 +227,50 @@ func (d *Dataset) serve(files []*file, opt Options) (err error) {
 		d.Dataset, err = dataloader.FromBlocks(s, dataloader.BlockOptions{Held: opt.Held})
 	}
 	return err
+}
+
+// findClasses reads the columns whose classes are to be found, batch by batch.
+func (d *Dataset) findClasses(ctx context.Context, columns []Column) error {
+	s := d.source
+	if !slices.ContainsFunc(s.columns, func(c column) bool { return c.Finding() }) {
+		return nil
+	}
+	rows, _ := d.Dataset.(*mapped)
+	var block dataloader.Block
+	for i, n := range s.sizes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if rows != nil {
+			block = rows.batches[i]
+		} else {
+			var err error
+			if block, err = s.Load(ctx, i, block); err != nil {
+				return err
+			}
+		}
+		for row := range n {
+			if err := block.Fetch(ctx, row, dataloader.At{}, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for k, c := range s.columns {
+		if err := c.Found(k, columns[k]); err != nil {
+			return fmt.Errorf("arrow %s: %w", d.files[0].Name(), err)
+		}
+	}
+	return nil
+}
+
+// Classes returns the classes of a field with Column.Classes or FindClasses, else nil.
+func (d *Dataset) Classes(name string) []string {
+	for _, c := range d.source.columns {
+		if c.Field.Name == name {
+			return c.Target.Classes()
+		}
+	}
+	return nil
 }
 
 // Blocks implements dataloader.Blocked. A dataset whose rows are read where they are has no blocks.

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/arrow"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 )
 
 // ways are the ways to read a file: mapped or not.
@@ -23,7 +24,7 @@ var ways = []arrow.Options{{}, {NoMapping: true}}
 
 func TestNumbersOfEveryFormat(t *testing.T) {
 	t.Parallel()
-	want := expect(t, "numbers")
+	want := tabletest.Expect(t, "numbers")
 	for name, plain := range map[string]bool{"numbers.arrow": true, "numbers-stream.arrows": true, "numbers-lz4.arrow": false,
 		"numbers-zstd.arrow": false, "numbers-zstd.arrows": false, "numbers-lz4.feather": false} {
 		for _, opt := range ways {
@@ -35,7 +36,7 @@ func TestNumbersOfEveryFormat(t *testing.T) {
 				if err := dataloader.Check(d); err != nil {
 					t.Error(err)
 				}
-				compare(t, d, want, "")
+				tabletest.Compare(t, d, want, "")
 			})
 		}
 	}
@@ -45,7 +46,7 @@ func TestLists(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"lists.arrow", "lists-zstd.arrow"} {
 		d := open(t, name, arrow.Options{})
-		compare(t, d, expect(t, "lists"), "")
+		tabletest.Compare(t, d, tabletest.Expect(t, "lists"), "")
 		var shapes []string
 		for _, f := range d.Fields() {
 			shapes = append(shapes, fmt.Sprint(f.Shape))
@@ -54,7 +55,7 @@ func TestLists(t *testing.T) {
 			t.Errorf("%s: shapes %s", name, got)
 		}
 		d = open(t, name, arrow.Options{Columns: []arrow.Column{{Name: "fixed", Shape: []int{3, 2}, Type: arena.Float32}, {Name: "nested", Shape: []int{2, 3}}}})
-		compare(t, d, expect(t, "lists"), "")
+		tabletest.Compare(t, d, tabletest.Expect(t, "lists"), "")
 		if got := fmt.Sprint(d.Fields()[0].Shape, d.Fields()[1].Shape); got != "[3 2] [2 3]" {
 			t.Errorf("%s: shapes %s", name, got)
 		}
@@ -67,7 +68,7 @@ func TestListsOfOtherLengthsAreErrors(t *testing.T) {
 		for _, opt := range ways {
 			opt.Columns = []arrow.Column{{Name: "l"}}
 			d := open(t, name, opt)
-			err := d.Fetch(t.Context(), dataloader.At{Index: 1}, slots(d))
+			err := d.Fetch(t.Context(), dataloader.At{Index: 1}, tabletest.Slots(d))
 			var f *dataloader.FormatError
 			if !errors.As(err, &f) || !strings.Contains(f.What, "row 1") || filepath.Base(f.File) != name || f.Offset == 0 {
 				t.Errorf("%s: got %v, want a FormatError with row 1", name, err)
@@ -80,7 +81,7 @@ func TestNullsAreErrorsUnlessFilled(t *testing.T) {
 	t.Parallel()
 	for i, name := range []string{"n", "flag", "coded"} {
 		d := open(t, "holes.arrow", arrow.Options{Columns: []arrow.Column{{Name: name}}})
-		err := d.Fetch(t.Context(), dataloader.At{Index: []int{1, 0, 0}[i]}, slots(d))
+		err := d.Fetch(t.Context(), dataloader.At{Index: []int{1, 0, 0}[i]}, tabletest.Slots(d))
 		if !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "Column.Fill") {
 			t.Errorf("%s: got %v, want an error that says what to do", name, err)
 		}
@@ -88,9 +89,9 @@ func TestNullsAreErrorsUnlessFilled(t *testing.T) {
 	fill := new(3.0)
 	d := open(t, "holes.arrow", arrow.Options{Columns: []arrow.Column{{Name: "l", Fill: fill}, {Name: "fixed", Fill: fill}, {Name: "n", Fill: fill},
 		{Name: "flag", Fill: fill}, {Name: "coded", Fill: fill, Type: arena.Int32}}})
-	want := expect(t, "holes")
+	want := tabletest.Expect(t, "holes")
 	want["l"][1], want["fixed"][1] = []any{nil, nil}, []any{nil, nil}
-	compare(t, d, want, "3")
+	tabletest.Compare(t, d, want, "3")
 }
 
 func TestValuesWithARule(t *testing.T) {
@@ -101,84 +102,65 @@ func TestValuesWithARule(t *testing.T) {
 		{Name: "coded", Classes: classes, Type: arena.Uint8}, {Name: "id"}, {Name: "s.a"}, {Name: "s.b.c"}}
 	for _, opt := range ways {
 		opt.Columns = columns
-		compare(t, open(t, "rules.arrow", opt), expect(t, "rules"), "")
+		tabletest.Compare(t, open(t, "rules.arrow", opt), tabletest.Expect(t, "rules"), "")
 	}
 	d := open(t, "rules.arrow", arrow.Options{Columns: []arrow.Column{{Name: "view", Classes: classes[:2]}}})
-	if err := d.Fetch(t.Context(), dataloader.At{Index: 2}, slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "a text of more") {
+	if err := d.Fetch(t.Context(), dataloader.At{Index: 2}, tabletest.Slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "a text of more") {
 		t.Errorf("a text that is no class: got %v", err)
 	}
 	for _, opt := range ways { // dictionaries that grow from batch to batch
 		opt.Columns = []arrow.Column{{Name: "x", Classes: []string{"cat", "dog", "ox"}}}
 		number := func(s string) json.Number { return json.Number(s) }
-		compare(t, open(t, "growing.arrows", opt),
+		tabletest.Compare(t, open(t, "growing.arrows", opt),
 			map[string][]any{"x": {number("0"), number("1"), number("0"), number("1"), number("2"), number("2"), number("2"), number("0")}}, "")
 	}
 }
 
-// pixels is a decoder of PNG files of 4 × 4 pixels.
-type pixels struct{}
-
-func (pixels) Field(name string) dataloader.Field {
-	return dataloader.Field{Name: name, Type: arena.Uint8, Shape: []int{4, 4, 3}}
-}
-
-func (pixels) Decode(_ dataloader.At, encoded, dst []byte) error {
-	m, err := png.Decode(bytes.NewReader(encoded))
-	if err != nil {
-		return err
+func TestFoundClassesAreThoseOfAllBatches(t *testing.T) {
+	t.Parallel()
+	for _, opt := range ways {
+		opt.Columns = []arrow.Column{{Name: "x", Field: "y", FindClasses: true}}
+		d := open(t, "growing.arrows", opt)
+		if got := d.Classes("y"); !slices.Equal(got, []string{"cat", "dog", "ox"}) || d.Classes("x") != nil {
+			t.Errorf("classes %q", got)
+		}
+		for i, want := range []string{"0", "1", "0", "1", "2", "2", "2", "0"} {
+			if got := tabletest.Numbers(d.Fields()[0], tabletest.Fetch(t, d, i)[0]); got[0] != want {
+				t.Errorf("row %d: got %v, want %s", i, got, want)
+			}
+		}
+		opt.Columns = []arrow.Column{{Name: "view", FindClasses: true}, {Name: "day"}}
+		if got := open(t, "rules.arrow", opt).Classes("view"); !slices.Equal(got, []string{"a text of more than twelve bytes", "cat", "dog"}) {
+			t.Errorf("classes %q", got)
+		}
+		opt.Columns = []arrow.Column{{Name: "x", FindClasses: true, Fill: new(0.0)}}
+		if _, err := arrow.Open("testdata/growing.arrows", opt); !errors.Is(err, dataloader.ErrField) || !strings.Contains(err.Error(), "depend on the data") {
+			t.Errorf("a label as fill: got %v", err)
+		}
 	}
-	for i := range 16 {
-		r, g, b, _ := m.At(i%4, i/4).RGBA()
-		dst[3*i], dst[3*i+1], dst[3*i+2] = byte(r>>8), byte(g>>8), byte(b>>8)
-	}
-	return nil
 }
 
 func TestImagesOfHuggingFace(t *testing.T) {
 	t.Parallel()
-	want := expect(t, "images")
-	d := open(t, "images.arrow", arrow.Options{Columns: []arrow.Column{{Name: "image", Decoder: pixels{}}, {Name: "label", Type: arena.Int32}}})
-	if err := dataloader.Check(d); err != nil || !d.Random || d.Len() != 12 {
-		t.Fatalf("%d rows, random access %v, %v", d.Len(), d.Random, err)
+	d := open(t, "images.arrow", arrow.Options{Columns: []arrow.Column{{Name: "image", Decoder: tabletest.Pixels{}}, {Name: "label", Type: arena.Int32}}})
+	if !d.Random {
+		t.Error("no random access")
 	}
-	for i := range d.Len() {
-		var file []byte
-		for _, x := range want["image"][i].([]any) {
-			n, _ := x.(json.Number).Int64()
-			file = append(file, byte(n))
-		}
-		image := make([]byte, 48)
-		if err := (pixels{}).Decode(dataloader.At{}, file, image); err != nil {
-			t.Fatal(err)
-		}
-		if got := fetch(t, d, i); !bytes.Equal(got[0], image) || numbers(d.Fields()[1], got[1])[0] != fmt.Sprint(i%2) {
-			t.Errorf("row %d differs", i)
-		}
-	}
-}
-
-// file returns a file of testdata for a file system in memory.
-func file(t testing.TB, name string) *fstest.MapFile {
-	t.Helper()
-	b, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &fstest.MapFile{Data: b}
+	tabletest.Images(t, d)
 }
 
 func TestSeveralFilesAreOneDataset(t *testing.T) {
 	t.Parallel()
-	five := map[string][]any{"x": {json.Number("1"), json.Number("2"), json.Number("3"), json.Number("4"), json.Number("5")}}
-	compare(t, open(t, "part-*.arrow", arrow.Options{}), five, "")
-	fsys := fstest.MapFS{"d/c.feather": file(t, "part-2.arrow"), "d/b.arrow": file(t, "part-1.arrow"), "d/a.arrow": file(t, "part-0.arrow"), "d/.x.arrow": file(t, "other.arrow")}
+	five := map[string][]any{"x": tabletest.Column(1, 2, 3, 4, 5)}
+	tabletest.Compare(t, open(t, "part-*.arrow", arrow.Options{}), five, "")
+	fsys := fstest.MapFS{"d/c.feather": tabletest.File(t, "part-2.arrow"), "d/b.arrow": tabletest.File(t, "part-1.arrow"), "d/a.arrow": tabletest.File(t, "part-0.arrow"), "d/.x.arrow": tabletest.File(t, "other.arrow")}
 	d, err := arrow.OpenFS(fsys, "d", arrow.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	compare(t, d, five, "")
-	fsys["d/d.arrow"] = file(t, "other.arrow")
+	tabletest.Compare(t, d, five, "")
+	fsys["d/d.arrow"] = tabletest.File(t, "other.arrow")
 	if _, err = arrow.OpenFS(fsys, "d", arrow.Options{}); !errors.Is(err, dataloader.ErrField) || !strings.Contains(err.Error(), "d.arrow") {
 		t.Errorf("files with other columns: got %v", err)
 	}
@@ -187,7 +169,7 @@ func TestSeveralFilesAreOneDataset(t *testing.T) {
 func TestOddFiles(t *testing.T) {
 	t.Parallel()
 	for _, opt := range ways {
-		compare(t, open(t, "gaps.arrow", opt), map[string][]any{"x": {json.Number("1"), json.Number("2"), json.Number("3")}}, "")
+		tabletest.Compare(t, open(t, "gaps.arrow", opt), map[string][]any{"x": tabletest.Column(1, 2, 3)}, "")
 	}
 	for _, c := range []struct {
 		file    string
@@ -225,7 +207,7 @@ func TestARecordBatchAboveTheLimitSaysWhatToDo(t *testing.T) {
 		}
 	}
 	d := open(t, "lists-zstd.arrow", arrow.Options{Limit: 2000, Columns: []arrow.Column{{Name: "fixed"}}})
-	err := d.Fetch(t.Context(), dataloader.At{}, slots(d))
+	err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d))
 	if !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "Options.Limit") {
 		t.Errorf("decompressed bytes: got %v", err)
 	}
@@ -237,7 +219,7 @@ func TestAFetchFromAMappedFileAllocatesNothing(t *testing.T) {
 		columns []arrow.Column
 	}{{"numbers.arrow", nil}, {"lists.arrow", nil}, {"rules.arrow", []arrow.Column{{Name: "dec"}, {Name: "view", Classes: []string{"cat", "dog", "a text of more than twelve bytes"}}}}} {
 		d := open(t, c.file, arrow.Options{Columns: c.columns})
-		dst, i := slots(d), 0
+		dst, i := tabletest.Slots(d), 0
 		if n := testing.AllocsPerRun(100, func() {
 			if err := d.Fetch(t.Context(), dataloader.At{Index: i * 7 % d.Len()}, dst); err != nil {
 				t.Fatal(err)
@@ -251,7 +233,7 @@ func TestAFetchFromAMappedFileAllocatesNothing(t *testing.T) {
 
 func TestAMappedFileThatShrinksIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.arrow")
-	big := bytes.Clone(file(t, "numbers.arrow").Data)
+	big := bytes.Clone(tabletest.File(t, "numbers.arrow").Data)
 	if err := os.WriteFile(path, big, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +245,7 @@ func TestAMappedFileThatShrinksIsAnError(t *testing.T) {
 		if err := os.Truncate(path, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Fetch(t.Context(), dataloader.At{Index: d.Len() - 1}, slots(d)); err == nil {
+		if err := d.Fetch(t.Context(), dataloader.At{Index: d.Len() - 1}, tabletest.Slots(d)); err == nil {
 			t.Errorf("mapped %v: no error", !opt.NoMapping)
 		}
 		if err := d.Close(); err != nil {

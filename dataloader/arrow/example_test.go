@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/arrow"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 )
 
 // A folder that Hugging Face's datasets has saved: a column of images, which are structures of the
@@ -13,7 +14,7 @@ import (
 // images has decoders of JPEG, PNG and other formats.
 func Example() {
 	d, err := arrow.Open("testdata/images.arrow", arrow.Options{Columns: []arrow.Column{
-		{Name: "image", Decoder: pixels{}},
+		{Name: "image", Decoder: tabletest.Pixels{}},
 		{Name: "label"},
 	}})
 	if err != nil {

@@ -1,51 +1,34 @@
 package arrow_test
 
 import (
-	"context"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
-	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/arrow"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 )
 
 // hostileLimit is Options.Limit for damaged files.
 const hostileLimit = 1 << 20
 
-// readAll reads all rows of the file at path, mapped or not. It fails unless each error has a class.
+// readAll reads all rows of the file at path, mapped or not.
 func readAll(t testing.TB, path string, opt arrow.Options) error {
 	t.Helper()
 	opt.Limit = hostileLimit
 	d, err := arrow.Open(path, opt)
-	if err == nil {
-		defer d.Close()
-		dst := slots(d)
-		for i := 0; i < d.Len() && i < 2000 && err == nil; i++ {
-			err = d.Fetch(context.Background(), dataloader.At{Index: i}, dst)
-		}
-	}
-	for _, class := range []error{nil, dataloader.ErrFormat, dataloader.ErrField, dataloader.ErrOption, dataloader.ErrEmpty, io.ErrUnexpectedEOF} {
-		if errors.Is(err, class) {
-			return err
-		}
-	}
-	t.Errorf("an error without a class: %v", err)
-	return err
+	return tabletest.ReadAll(t, d, err)
 }
 
 // columns returns what to read of a file of testdata.
 func columns(name string) []arrow.Column {
 	switch name {
 	case "images.arrow":
-		return []arrow.Column{{Name: "image", Decoder: last{}}, {Name: "label"}}
+		return []arrow.Column{{Name: "image", Decoder: tabletest.LastByte{}}, {Name: "label"}}
 	case "rules.arrow":
-		return []arrow.Column{{Name: "dec"}, {Name: "view", Classes: []string{"cat", "dog"}}, {Name: "s.b.c"}}
+		return []arrow.Column{{Name: "dec"}, {Name: "view", Classes: []string{"cat", "dog"}}, {Name: "large", FindClasses: true}, {Name: "s.b.c"}}
 	case "growing.arrows":
-		return []arrow.Column{{Name: "x", Classes: []string{"cat", "dog", "ox"}}}
+		return []arrow.Column{{Name: "x", FindClasses: true}}
 	case "nested.arrow":
 		return []arrow.Column{{Name: "x"}}
 	case "holes.arrow":
@@ -54,18 +37,7 @@ func columns(name string) []arrow.Column {
 	return nil
 }
 
-// last is a decoder that stores the last byte of the encoded bytes.
-type last struct{}
-
-func (last) Field(name string) dataloader.Field { return dataloader.Field{Name: name, Type: 3} }
-func (last) Decode(_ dataloader.At, encoded, dst []byte) error {
-	if len(encoded) > 0 {
-		dst[0] = encoded[len(encoded)-1]
-	}
-	return nil
-}
-
-// damaged calls f with the path of a file that has the bytes b.
+// damaged writes the bytes b to the file at path, and returns path.
 func damaged(t testing.TB, path string, b []byte) string {
 	t.Helper()
 	if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -77,21 +49,7 @@ func damaged(t testing.TB, path string, b []byte) string {
 // samples returns the files of testdata.
 func samples(t testing.TB) map[string][]byte {
 	t.Helper()
-	all := map[string][]byte{}
-	for _, pattern := range []string{"*.arrow", "*.arrows", "*.feather"} {
-		found, _ := filepath.Glob("testdata/" + pattern)
-		for _, path := range found {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all[filepath.Base(path)] = b
-		}
-	}
-	if len(all) != 22 {
-		t.Fatalf("%d files, want 22", len(all))
-	}
-	return all
+	return tabletest.Samples(t, 22, "*.arrow", "*.arrows", "*.feather")
 }
 
 func TestCutFiles(t *testing.T) {
@@ -130,15 +88,6 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// allocated returns the bytes that f allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
 func FuzzOpen(f *testing.F) {
 	for name, b := range samples(f) {
 		f.Add(b, columns(name) != nil)
@@ -148,9 +97,9 @@ func FuzzOpen(f *testing.F) {
 		path := damaged(t, filepath.Join(dir, "x"), b)
 		for _, opt := range ways {
 			if text {
-				opt.Columns = []arrow.Column{{Name: "view", Classes: []string{"cat"}}, {Name: "label", Decoder: last{}}}
+				opt.Columns = []arrow.Column{{Name: "view", Classes: []string{"cat"}}, {Name: "label", Decoder: tabletest.LastByte{}}}
 			}
-			if n := allocated(func() { readAll(t, path, opt) }); n > 64*hostileLimit+uint64(400*len(b)) {
+			if n := tabletest.Allocated(func() { readAll(t, path, opt) }); n > 64*hostileLimit+uint64(400*len(b)) {
 				t.Errorf("%d bytes allocated for a file of %d", n, len(b))
 			}
 		}

@@ -1,130 +1,38 @@
 package arrow_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"slices"
-	"sync"
 	"testing"
-	"testing/fstest"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/arrow"
-	"github.com/evenkeel/evenkeel/dataloader/storage/storagetest"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 	"github.com/evenkeel/evenkeel/internal/cputest"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// epoch returns the batches of an epoch, one after another.
-func epoch(t *testing.T, d dataloader.Dataset, workers, number int) []byte {
-	t.Helper()
-	l, err := dataloader.New(d, dataloader.Options{Batch: 7, Shuffle: true, Seed: 3, Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	fields := make([][]byte, len(d.Fields()))
-	for k, f := range d.Fields() {
-		fields[k] = make([]byte, 7*f.Bytes())
-	}
-	r, err := l.Epoch(t.Context(), number, []dataloader.Slot{{Fields: fields}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	var all []byte
-	for {
-		b, err := r.Next(t.Context())
-		if err == io.EOF {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for k, f := range d.Fields() {
-			all = append(all, fields[k][:b.Rows*int(f.Bytes())]...)
-		}
-		if err := r.Release(b.Slot, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestAShuffledEpochIsTheSameForAllWorkersAndHasEachRowOnce(t *testing.T) {
-	for _, held := range []int{0, 1, 2} {
-		d := open(t, []string{"numbers-lz4.arrow", "numbers.arrow", "numbers-zstd.arrows"}[held], arrow.Options{Columns: []arrow.Column{{Name: "i64"}}, Held: held})
-		var want []byte
-		for i := range d.Len() {
-			want = append(want, fetch(t, d, i)[0]...)
-		}
-		one := epoch(t, d, 1, 0)
-		for _, workers := range []int{2, 8} {
-			if !bytes.Equal(one, epoch(t, d, workers, 0)) {
-				t.Errorf("held %d: %d workers read another epoch than 1", held, workers)
-			}
-		}
-		if bytes.Equal(one, want) || bytes.Equal(one, epoch(t, d, 2, 1)) {
-			t.Errorf("held %d: the order is that of the file, or of another epoch", held)
-		}
-		got := slices.Sorted(slices.Values(slices.Clone(dataloader.View[int64](one))))
-		if !slices.Equal(got, slices.Sorted(slices.Values(slices.Clone(dataloader.View[int64](want))))) {
-			t.Errorf("held %d: the epoch has other rows than the file", held)
-		}
+	for held, name := range []string{"numbers-lz4.arrow", "numbers.arrow", "numbers-zstd.arrows"} {
+		t.Run(name, func(t *testing.T) {
+			tabletest.Epochs(t, open(t, name, arrow.Options{Columns: []arrow.Column{{Name: "i64"}}, Held: held}))
+		})
 	}
 }
 
 func TestManyGoroutinesFetchAtOnce(t *testing.T) {
-	d := open(t, "numbers-lz4.feather", arrow.Options{Held: 2})
-	var want [][]byte
-	for i := range d.Len() {
-		want = append(want, bytes.Join(fetch(t, d, i), nil))
-	}
-	var group sync.WaitGroup
-	for g := range 8 {
-		group.Go(func() {
-			dst := slots(d)
-			for n := range 100 {
-				i := (n*37 + g*11) % d.Len()
-				if err := d.Fetch(context.Background(), dataloader.At{Index: i}, dst); err != nil || !bytes.Equal(bytes.Join(dst, nil), want[i]) {
-					t.Errorf("row %d: wrong bytes, or %v", i, err)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
+	tabletest.AtOnce(t, open(t, "numbers-lz4.feather", arrow.Options{Held: 2}))
 }
 
 func TestADoneContextEndsADecode(t *testing.T) {
-	d := open(t, "numbers-zstd.arrow", arrow.Options{})
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := d.Fetch(ctx, dataloader.At{Index: 50}, slots(d)); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled", err)
-	}
-	fetch(t, d, 50) // and the next Fetch works
+	tabletest.Cancelled(t, open(t, "numbers-zstd.arrow", arrow.Options{}), 50)
 }
 
 func TestFingerprints(t *testing.T) {
 	t.Parallel()
-	seen := map[uint64]string{}
-	for _, name := range []string{"part-0.arrow", "part-1.arrow", "part-[01].arrow", "part-*.arrow", "other.arrow", "numbers-zstd.arrow"} {
-		d := open(t, name, arrow.Options{})
-		h := dataloader.Fingerprint(d)
-		if h != dataloader.Fingerprint(open(t, name, arrow.Options{Held: 2})) {
-			t.Errorf("%s: two fingerprints", name)
-		}
-		if other, ok := seen[h]; ok {
-			t.Errorf("%s and %s have one fingerprint", name, other)
-		}
-		seen[h] = name
-	}
+	tabletest.Distinct(t, []string{"part-0.arrow", "part-1.arrow", "part-[01].arrow", "part-*.arrow", "other.arrow", "numbers-zstd.arrow"}, func(name string, held int) dataloader.Dataset {
+		return open(t, name, arrow.Options{Held: held})
+	})
 	a := open(t, "holes.arrow", arrow.Options{Columns: []arrow.Column{{Name: "n", Field: "x"}}})
 	b := open(t, "holes.arrow", arrow.Options{Columns: []arrow.Column{{Name: "flag", Field: "x"}}})
 	if fmt.Sprint(dataloader.Fingerprint(a)) == fmt.Sprint(dataloader.Fingerprint(b)) {
@@ -138,7 +46,7 @@ func TestDecodingARecordBatchReusesMemory(t *testing.T) {
 	}
 	for name, most := range map[string]uint64{"numbers.arrow": 32 << 10, "numbers-lz4.arrow": 64 << 10, "numbers-zstd.arrow": 64 << 10} {
 		d := open(t, name, arrow.Options{Held: 1, NoMapping: true})
-		dst := slots(d)
+		dst := tabletest.Slots(d)
 		pass := func() {
 			for _, i := range []int{0, 32, 64} { // three record batches, one held
 				if err := d.Fetch(t.Context(), dataloader.At{Index: i}, dst); err != nil {
@@ -147,7 +55,7 @@ func TestDecodingARecordBatchReusesMemory(t *testing.T) {
 			}
 		}
 		pass()
-		n := allocated(pass) / 3
+		n := tabletest.Allocated(pass) / 3
 		t.Log(name, n)
 		if n > most { // a record batch has 12 columns and 1.4 KB
 			t.Errorf("%s: %d bytes of garbage for a record batch", name, n)
@@ -157,26 +65,7 @@ func TestDecodingARecordBatchReusesMemory(t *testing.T) {
 
 func TestFaultsOfTheStorageAtEveryCall(t *testing.T) {
 	t.Parallel()
-	want := expect(t, "lists")
-	fsys := fstest.MapFS{"d/a.arrow": file(t, "lists.arrow"), "d/b.arrow": file(t, "lists.arrow")}
-	storagetest.Every(t, fsys, func(ctx context.Context, fsys fs.FS) error {
-		d, err := arrow.OpenContext(ctx, fsys, "d", arrow.Options{})
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		dst := slots(d)
-		for _, i := range []int{0, 69, 70, 139} {
-			if err := d.Fetch(ctx, dataloader.At{Index: i % d.Len()}, dst); err != nil {
-				return err
-			}
-			for k, f := range d.Fields() {
-				got, want := fmt.Sprint(numbers(f, dst[k])), fmt.Sprint(flat(want[f.Name][i%d.Len()%(d.Len()/2)], f.Type, ""))
-				if got != want {
-					t.Errorf("%s row %d: got %s, want %s", f.Name, i, got, want)
-				}
-			}
-		}
-		return nil
+	tabletest.Faults(t, "lists.arrow", func(ctx context.Context, fsys fs.FS, dir string) (tabletest.Dataset, error) {
+		return arrow.OpenContext(ctx, fsys, dir, arrow.Options{})
 	})
 }

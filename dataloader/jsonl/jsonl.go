@@ -1,7 +1,6 @@
 package jsonl
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -10,12 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"strings"
-
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
+	"path"
+	"runtime"
+	"slices"
+	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
+	"github.com/evenkeel/evenkeel/dataloader/internal/codec"
+	"github.com/evenkeel/evenkeel/dataloader/internal/parallel"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 )
@@ -39,27 +41,20 @@ type lines struct {
 // piece is whole lines of a file.
 type piece struct {
 	file     storage.File
-	packed   bool  // the whole file is compressed
-	from, to int64 // bytes of the file
-	line     int   // number of the first line, from 1
-	rows     int   // lines that are not blank
+	kind     codec.Kind // of a whole file that is compressed
+	from, to int64      // bytes of the file
+	line     int        // number of the first line, from 1
+	rows     int        // lines that are not blank
 }
 
 // pieceBytes is about the size of a piece of a file that is not compressed.
 const pieceBytes = 1 << 20
 
 // Open opens the file at path, or the files .jsonl, .ndjson, .jsonl.gz and .jsonl.zst of a folder, or
-// those that match a pattern, sorted by bytes. It finds the lines, and decodes none. A wrong field is
-// a *dataloader.FieldError. The caller must Close the dataset.
+// those that match a pattern, sorted by bytes. It finds the lines, and decodes none unless a field has
+// FindClasses. A wrong field is a *dataloader.FieldError. The caller must Close the dataset.
 func Open(path string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.Open(path, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(context.Background(), files, opt)
+	return open(context.Background(), table.Path(path), opt)
 }
 
 // OpenFS is Open for the files of a file system, which must have ReadAt.
@@ -69,20 +64,15 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 
 // OpenContext is OpenFS that returns soon after ctx is done, with its error.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.OpenFS(fsys, name, extensions...)
+	return open(ctx, table.FS(fsys, name), opt)
+}
+
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
+	files, err := at(".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst")
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, files, opt)
-}
-
-var extensions = []string{".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst"}
-
-// open takes the files over.
-func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
 	l := &lines{opt: opt, files: files}
 	ds, err := l.open(ctx)
 	if err != nil {
@@ -92,8 +82,11 @@ func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, err
 }
 
 func (l *lines) open(ctx context.Context) (_ dataloader.Dataset, err error) {
+	if err := l.opt.check(); err != nil {
+		return nil, l.named(err)
+	}
 	if l.fields, l.root, err = bind(l.opt.Fields); err != nil {
-		return nil, err
+		return nil, l.named(err)
 	}
 	for _, f := range l.files {
 		if err := l.scan(ctx, f); err != nil {
@@ -101,19 +94,85 @@ func (l *lines) open(ctx context.Context) (_ dataloader.Dataset, err error) {
 		}
 	}
 	if len(l.pieces) == 0 {
-		return nil, fmt.Errorf("%s: %w", l.files[0].Name(), dataloader.ErrEmpty)
+		return nil, l.named(dataloader.ErrEmpty)
 	}
 	held := l.opt.Held
 	if held == 0 {
 		held = len(l.pieces)
 	}
-	return dataloader.FromBlocks(l, dataloader.BlockOptions{Held: held})
+	if err := l.findClasses(ctx, min(held, runtime.GOMAXPROCS(0))); err != nil {
+		return nil, err
+	}
+	ds, err := dataloader.FromBlocks(l, dataloader.BlockOptions{Held: held})
+	if err != nil {
+		return nil, l.named(err)
+	}
+	return ds, nil
+}
+
+// named adds the name of the first file to an error.
+func (l *lines) named(err error) error { return fmt.Errorf("%s: %w", l.files[0].Name(), err) }
+
+// findClasses makes the lists of classes, from the members that need them alone.
+func (l *lines) findClasses(ctx context.Context, workers int) error {
+	find := &lines{opt: l.opt, files: l.files, pieces: l.pieces}
+	var which []int // of the fields
+	var fields []Field
+	for k, f := range l.fields {
+		if f.FindClasses {
+			which, fields = append(which, k), append(fields, f.Field)
+		}
+	}
+	if which == nil {
+		return nil
+	}
+	var err error
+	if find.fields, find.root, err = bind(fields); err != nil {
+		return l.named(err)
+	}
+	for _, f := range find.fields {
+		f.found = new(classes.Found)
+	}
+	var blocks sync.Pool
+	err = parallel.Each(ctx, len(l.pieces), workers, func(ctx context.Context, i int) error {
+		old, _ := blocks.Get().(dataloader.Block)
+		b, err := find.Load(ctx, i, old)
+		if err == nil {
+			blocks.Put(b)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, k := range which {
+		f := l.fields[k]
+		if problem := f.index(find.fields[i].found.Sorted()); problem != "" {
+			errs = append(errs, &dataloader.FieldError{Index: k, Name: f.Name, Problem: problem})
+		}
+	}
+	if errs != nil {
+		return l.named(errors.Join(errs...))
+	}
+	return nil
+}
+
+// kindOf returns how the file with a name is compressed.
+func kindOf(name string) codec.Kind {
+	switch path.Ext(name) {
+	case ".gz":
+		return codec.Gzip
+	case ".zst":
+		return codec.Zstd
+	}
+	return codec.Plain
 }
 
 // scan divides a file into pieces.
 func (l *lines) scan(ctx context.Context, f storage.File) error {
-	p := piece{file: f, packed: strings.HasSuffix(f.Name(), ".gz") || strings.HasSuffix(f.Name(), ".zst"), to: f.Size(), line: 1}
-	if p.packed {
+	p := piece{file: f, kind: kindOf(f.Name()), to: f.Size(), line: 1}
+	if p.kind != codec.Plain {
 		b, err := l.read(ctx, &p, nil)
 		if err != nil {
 			return err
@@ -165,93 +224,36 @@ func blank(line []byte) bool { return len(bytes.Trim(line, " \t\r\n")) == 0 }
 
 // read returns the text of a piece, in buf if it is large enough.
 func (l *lines) read(ctx context.Context, p *piece, buf []byte) ([]byte, error) {
-	if !p.packed {
+	if p.kind == codec.Plain {
 		n := int(p.to - p.from)
 		if cap(buf) < n {
 			buf = make([]byte, n)
 		}
 		return buf[:n], storage.ReadAt(ctx, p.file, buf[:n], p.from)
 	}
-	out := limited{buf: bytes.NewBuffer(buf[:0]), left: l.opt.Unpacked}
-	err := unpack(&out, p.file.Name(), storage.Section(ctx, p.file, 0, p.to))
-	buf = out.buf.Bytes()
+	r := codec.Reader{Kind: p.kind}
+	defer r.Close()
+	out := bytes.NewBuffer(buf[:0])
+	err := r.Open(ctx, p.file, 0, p.to)
+	for more := true; more && err == nil && int64(out.Len()) <= l.opt.Unpacked; {
+		if _, err = out.ReadFrom(io.LimitReader(&r, min(l.opt.Unpacked, math.MaxInt64-1)+1-int64(out.Len()))); err == nil {
+			more, err = r.Next()
+		}
+	}
+	buf = out.Bytes()
 	var read *storage.ReadError
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.As(err, &read):
 		return nil, err
-	case errors.Is(err, errUnpacked):
+	case int64(len(buf)) > l.opt.Unpacked:
 		return nil, &dataloader.FormatError{File: p.file.Name(), Offset: l.opt.Unpacked, What: "compressed text",
 			Want: fmt.Sprintf("at most %d bytes (Options.Unpacked): split the file", l.opt.Unpacked), Got: "more"}
 	case err != nil:
 		return nil, &dataloader.FormatError{File: p.file.Name(), Offset: int64(len(buf)), What: "compressed text", Want: "more", Got: err.Error(), Err: err}
 	}
 	return buf, nil
-}
-
-// errUnpacked: a compressed file is too large.
-var errUnpacked = errors.New("too large")
-
-// limited is a buffer that refuses to grow beyond a size. It has no ReadFrom, which would not.
-type limited struct {
-	buf  *bytes.Buffer
-	left int64
-}
-
-// Write implements io.Writer.
-func (l *limited) Write(p []byte) (int, error) {
-	if l.left -= int64(len(p)); l.left < 0 {
-		return 0, errUnpacked
-	}
-	return l.buf.Write(p)
-}
-
-// unpack decompresses what r has: frames of zstd, or members of gzip, which zeros may follow.
-func unpack(w io.Writer, name string, r io.Reader) (err error) {
-	defer func() { // of a decoder
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the decoder panicked: %v", p)
-		}
-	}()
-	if strings.HasSuffix(name, ".zst") {
-		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		_, err = d.WriteTo(w)
-		return err
-	}
-	in := bufio.NewReaderSize(r, 64<<10)
-	z, err := gzip.NewReader(in)
-	for err == nil {
-		z.Multistream(false)
-		if _, err = io.Copy(w, z); err != nil {
-			break
-		}
-		zeros := false
-		for { // up to the next member
-			c, end := in.ReadByte()
-			if end == io.EOF {
-				return nil
-			}
-			if end != nil {
-				return end
-			}
-			if c != 0 {
-				if zeros {
-					return errors.New("something other than zeros after zeros")
-				}
-				break
-			}
-			zeros = true
-		}
-		if err = in.UnreadByte(); err == nil {
-			err = z.Reset(in)
-		}
-	}
-	return err
 }
 
 // problem returns the error for a place in a file.
@@ -275,6 +277,16 @@ func (l *lines) Sizes() []int {
 		sizes = append(sizes, p.rows)
 	}
 	return sizes
+}
+
+// Classes returns the classes of a field with Classes or FindClasses, else nil.
+func (d *Dataset) Classes(name string) []string {
+	for _, f := range d.lines.fields {
+		if f.Name == name {
+			return slices.Clone(f.Classes)
+		}
+	}
+	return nil
 }
 
 // Fingerprint returns a number that depends on the names and sizes of the files, and on the fields.

@@ -73,11 +73,7 @@ type array struct {
 // file that violates the format is a *npz.FormatError and wraps dataloader.ErrFormat; an array that cannot be a field a
 // *dataloader.FieldError. The caller must Close the dataset.
 func Open(path string, opt Options) (*Dataset, error) {
-	files, err := table.Open(path, ".npy")
-	if err != nil {
-		return nil, err
-	}
-	return open(context.Background(), files, opt)
+	return open(context.Background(), table.Path(path), opt)
 }
 
 // OpenFS is Open for the files of a file system, which must have ReadAt.
@@ -87,15 +83,15 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 
 // OpenContext is OpenFS that returns soon after ctx is done, with its error.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
-	files, err := table.OpenFS(fsys, name, ".npy")
+	return open(ctx, table.FS(fsys, name), opt)
+}
+
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
+	files, err := at(".npy")
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, files, opt)
-}
-
-// open takes the files over.
-func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
 	d := &Dataset{files: files}
 	if err := d.build(ctx, opt); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -312,10 +308,4 @@ func (d *Dataset) Fingerprint() uint64 {
 }
 
 // Close closes the files.
-func (d *Dataset) Close() error {
-	var errs []error
-	for _, f := range d.files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
-}
+func (d *Dataset) Close() error { return table.Close(d.files) }

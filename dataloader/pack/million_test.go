@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/pack"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -53,15 +54,8 @@ func (pictures) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
 // cnn is the network of examples/cnn, for these images.
 func cnn(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.New(g)
-	filters := layers.Conv2D{Out: 32, Kernel: layers.Square(3), Pad: layers.Square(1)}
-	halve := layers.Pool{Kernel: layers.Square(2)}
 	x := net.Input("x", batch, 3, 32, 32)
-	h := net.MaxPool(net.Conv(x, "conv1", filters, layers.ReLU), "pool1", halve)
-	filters.Out = 64
-	h = net.MaxPool(net.Conv(h, "conv2", filters, layers.ReLU), "pool2", halve)
-	h = net.Dense(net.Flatten(h, "flat"), "hidden", 128, layers.ReLU)
-	h = net.Dropout(h, "dropout", 0.25)
-	return net.Classifier(x, net.Dense(h, "out", 10, nil))
+	return net.Classifier(x, nets.DigitsCNN(net, x, 0.25))
 }
 
 // resident returns the resident memory of this process in bytes, or 0 where that cannot be seen.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 	"github.com/evenkeel/evenkeel/dataloader/parquet"
 	library "github.com/parquet-go/parquet-go"
 )
@@ -78,7 +79,7 @@ func sequential(b *testing.B, file []byte, columns []parquet.Column) {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	dst := slots(d)
+	dst := tabletest.Slots(d)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 	"github.com/evenkeel/evenkeel/dataloader/parquet"
 )
 
 // damaged is a decoder to which every value is damaged.
 type damaged struct{}
 
-func (damaged) Field(name string) dataloader.Field { return pixels{}.Field(name) }
+func (damaged) Field(name string) dataloader.Field { return tabletest.Pixels{}.Field(name) }
 func (damaged) Decode(dataloader.At, []byte, []byte) error {
 	return &dataloader.FormatError{What: "picture", Want: "a whole picture", Got: "half of one"}
 }

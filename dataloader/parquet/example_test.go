@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 	"github.com/evenkeel/evenkeel/dataloader/parquet"
 )
 
@@ -14,7 +15,7 @@ import (
 // package images has decoders of JPEG, PNG and other formats.
 func Example() {
 	d, err := parquet.Open("testdata/images.parquet", parquet.Options{Columns: []parquet.Column{
-		{Name: "image", Decoder: pixels{}},
+		{Name: "image", Decoder: tabletest.Pixels{}},
 		{Name: "label", Type: arena.Int32},
 	}})
 	if err != nil {

@@ -1,134 +1,18 @@
 package parquet_test
 
 import (
-	"context"
-	"encoding/binary"
-	"encoding/json"
-	"fmt"
-	"math"
-	"os"
 	"testing"
 
-	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 	"github.com/evenkeel/evenkeel/dataloader/parquet"
-	"github.com/evenkeel/evenkeel/internal/float16"
+	"go.uber.org/goleak"
 )
 
-// expect returns the columns of a table in testdata/expect.json, by name and row.
-func expect(t testing.TB, name string) map[string][]any {
-	t.Helper()
-	f, err := os.Open("testdata/expect.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d := json.NewDecoder(f)
-	d.UseNumber()
-	var all map[string]map[string][]any
-	if err := d.Decode(&all); err != nil {
-		t.Fatal(err)
-	}
-	return all[name]
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open opens a file of testdata.
 func open(t testing.TB, name string, opt parquet.Options) *parquet.Dataset {
 	t.Helper()
 	d, err := parquet.Open("testdata/"+name, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
-}
-
-// slots returns memory for one sample.
-func slots(d dataloader.Dataset) [][]byte {
-	var dst [][]byte
-	for _, f := range d.Fields() {
-		dst = append(dst, make([]byte, f.Bytes()))
-	}
-	return dst
-}
-
-// fetch returns sample i.
-func fetch(t testing.TB, d dataloader.Dataset, i int) [][]byte {
-	t.Helper()
-	dst := slots(d)
-	if err := d.Fetch(context.Background(), dataloader.At{Index: i}, dst); err != nil {
-		t.Fatalf("sample %d: %v", i, err)
-	}
-	return dst
-}
-
-// numbers returns the elements of a field as decimal text, exactly.
-func numbers(f dataloader.Field, b []byte) []string {
-	var s []string
-	for i := 0; i < len(b); i += int(f.Type.Size()) {
-		switch f.Type {
-		case arena.Uint8:
-			s = append(s, fmt.Sprint(b[i]))
-		case arena.Int32:
-			s = append(s, fmt.Sprint(int32(binary.NativeEndian.Uint32(b[i:]))))
-		case arena.Int64:
-			s = append(s, fmt.Sprint(int64(binary.NativeEndian.Uint64(b[i:]))))
-		case arena.Float16:
-			s = append(s, fmt.Sprint(float64(float16.FromFloat16(binary.NativeEndian.Uint16(b[i:])))))
-		case arena.Float32:
-			s = append(s, fmt.Sprint(float64(math.Float32frombits(binary.NativeEndian.Uint32(b[i:])))))
-		case arena.Float64:
-			s = append(s, fmt.Sprint(math.Float64frombits(binary.NativeEndian.Uint64(b[i:]))))
-		}
-	}
-	return s
-}
-
-// flat returns the numbers of an expected value, which may be nested lists, in the same form. A
-// null is fill.
-func flat(v any, t arena.DType, fill string) []string {
-	switch v := v.(type) {
-	case []any:
-		var s []string
-		for _, x := range v {
-			s = append(s, flat(x, t, fill)...)
-		}
-		return s
-	case bool:
-		if v {
-			return []string{"1"}
-		}
-		return []string{"0"}
-	case nil:
-		return []string{fill}
-	}
-	n := v.(json.Number)
-	if t == arena.Float16 || t.Float() {
-		x, _ := n.Float64()
-		return []string{fmt.Sprint(x)}
-	}
-	return []string{n.String()}
-}
-
-// compare checks the field of a column for all rows.
-func compare(t *testing.T, d dataloader.Dataset, want map[string][]any, fill string) {
-	t.Helper()
-	for k, f := range d.Fields() {
-		column := want[f.Name]
-		if len(column) != d.Len() {
-			t.Errorf("%s: %d rows, want %d", f.Name, d.Len(), len(column))
-			continue
-		}
-		for i := range column {
-			got, want := fmt.Sprint(numbers(f, fetch(t, d, i)[k])), fmt.Sprint(flat(column[i], f.Type, fill))
-			if got != want {
-				t.Errorf("%s row %d: got %s, want %s", f.Name, i, got, want)
-				break
-			}
-		}
-	}
+	return tabletest.Opened(t, d, err)
 }

@@ -19,7 +19,7 @@ type Column = table.Column
 // Options of Open. The zero value reads all columns.
 type Options struct {
 	// Columns are the columns to read, in the order of the fields; nil: all, by the rules of package
-	// table. Columns of text or bytes must be listed with Classes or a Decoder.
+	// table. Columns of text or bytes must be listed with Classes, FindClasses or a Decoder.
 	Columns []Column
 	// Limit is the most bytes that the selected columns of one row group may have when they are
 	// decoded, and that a page may have; 0: 256 MiB. Larger row groups are an error.
@@ -32,9 +32,6 @@ type Options struct {
 // limit is the default of Options.Limit.
 const limit = 256 << 20
 
-// extensions are those of the files of a folder.
-var extensions = []string{".parquet", ".parq"}
-
 // Dataset is the rows of Parquet files. It is safe for concurrent use.
 type Dataset struct {
 	dataloader.Blocked
@@ -45,14 +42,7 @@ type Dataset struct {
 // Open opens the file, the folder of *.parquet files or the pattern of files at path, as OpenFS
 // does. Links in a folder that lead out of it are refused.
 func Open(path string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.Open(path, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(context.Background(), files, opt)
+	return open(context.Background(), table.Path(path), opt)
 }
 
 // OpenFS opens a file of fsys; or all *.parquet files of a directory; or those that match a pattern
@@ -69,14 +59,7 @@ func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
 
 // OpenContext is OpenFS for slow storage: it ends with the error of ctx soon after ctx is done.
 func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.OpenFS(fsys, name, extensions...)
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, files, opt)
+	return open(ctx, table.FS(fsys, name), opt)
 }
 
 // check checks the options and fills in defaults.
@@ -90,8 +73,15 @@ func (o *Options) check() error {
 	return nil
 }
 
-// open makes a dataset of open files, which it closes after an error.
-func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, error) {
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	files, err := at(".parquet", ".parq")
+	if err != nil {
+		return nil, err
+	}
 	d := &Dataset{source: &source{limit: opt.Limit}, files: files}
 	if err := d.describe(ctx, opt); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -104,8 +94,41 @@ func open(ctx context.Context, files []storage.File, opt Options) (*Dataset, err
 	return d, nil
 }
 
+// Classes returns the classes of a field with Column.Classes or FindClasses, else nil.
+func (d *Dataset) Classes(name string) []string {
+	for _, c := range d.source.columns {
+		if c.Field.Name == name {
+			return c.Target.Classes()
+		}
+	}
+	return nil
+}
+
 // Fingerprint implements dataloader.Fingerprinter.
 func (d *Dataset) Fingerprint() uint64 { return dataloader.Fingerprint(d.Blocked) }
+
+// FetchEncoded is Fetch, except for the fields whose dst is nil: the bytes of column k, as the file has
+// them for the Decoder, are appended to encoded[k][:0] and the result is stored in encoded[k]. A field
+// without a Decoder has no encoded bytes.
+func (d *Dataset) FetchEncoded(ctx context.Context, at dataloader.At, dst, encoded [][]byte) error {
+	columns := d.source.columns
+	if len(dst) != len(columns) || len(encoded) != len(columns) {
+		return fmt.Errorf("parquet %s: %d and %d fields, the dataset has %d: %w",
+			d.files[0].Name(), len(dst), len(encoded), len(columns), dataloader.ErrOption)
+	}
+	for k := range columns {
+		if dst[k] == nil && !columns[k].Encoded() {
+			return fmt.Errorf("parquet %s: field %q has no Decoder, so no encoded bytes: %w",
+				d.files[0].Name(), columns[k].Field.Name, dataloader.ErrOption)
+		}
+	}
+	both := append(append(make([][]byte, 0, 2*len(dst)), dst...), encoded...)
+	if err := d.Fetch(ctx, at, both); err != nil {
+		return err
+	}
+	copy(encoded, both[len(dst):])
+	return nil
+}
 
 // describe reads the footers and makes the row groups of all files one source.
 func (d *Dataset) describe(ctx context.Context, opt Options) error {

@@ -1,14 +1,11 @@
 package parquet_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image/png"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,12 +13,13 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/tabletest"
 	"github.com/evenkeel/evenkeel/dataloader/parquet"
 )
 
 func TestNumbersOfEveryEncodingAndCodec(t *testing.T) {
 	t.Parallel()
-	want := expect(t, "numbers")
+	want := tabletest.Expect(t, "numbers")
 	found, _ := filepath.Glob("testdata/numbers-*.parquet")
 	if len(found) != 10 {
 		t.Fatalf("%d files, want 10", len(found))
@@ -33,7 +31,7 @@ func TestNumbersOfEveryEncodingAndCodec(t *testing.T) {
 			if len(d.Fields()) != len(want) {
 				t.Errorf("%d fields, want %d", len(d.Fields()), len(want))
 			}
-			compare(t, d, want, "")
+			tabletest.Compare(t, d, want, "")
 		})
 	}
 }
@@ -42,12 +40,12 @@ func TestLists(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"lists.parquet", "lists-v2.parquet"} {
 		d := open(t, name, parquet.Options{})
-		compare(t, d, expect(t, "lists"), "")
+		tabletest.Compare(t, d, tabletest.Expect(t, "lists"), "")
 		if got := fmt.Sprint(d.Fields()[0].Shape, d.Fields()[1].Shape, d.Fields()[2].Shape); got != "[6] [6] [2 3]" {
 			t.Errorf("%s: shapes %s", name, got)
 		}
 		d = open(t, name, parquet.Options{Columns: []parquet.Column{{Name: "fixed", Shape: []int{3, 2}, Type: arena.Float32}, {Name: "nested", Shape: []int{2, 3}}}})
-		compare(t, d, expect(t, "lists"), "")
+		tabletest.Compare(t, d, tabletest.Expect(t, "lists"), "")
 		if got := fmt.Sprint(d.Fields()[0].Shape, d.Fields()[1].Shape); got != "[3 2] [2 3]" {
 			t.Errorf("%s: shapes %s", name, got)
 		}
@@ -60,7 +58,7 @@ func TestListsOfOtherLengthsAreErrors(t *testing.T) {
 		{"ragged.parquet", "row 1 of the group"}, {"long.parquet", "row 1 of the group"}, {"hollow.parquet", "row 1 of the group"}, {"holes.parquet", "row 1 of the group"},
 	} {
 		d := open(t, c.file, parquet.Options{Columns: []parquet.Column{{Name: "l"}}})
-		dst := slots(d)
+		dst := tabletest.Slots(d)
 		err := d.Fetch(t.Context(), dataloader.At{}, dst)
 		var f *dataloader.FormatError
 		if !errors.As(err, &f) || !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(f.What, c.want) || filepath.Base(f.File) != c.file || f.Offset == 0 {
@@ -77,16 +75,16 @@ func TestNullsAreErrorsUnlessFilled(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"n", "i"} {
 		d := open(t, "holes.parquet", parquet.Options{Columns: []parquet.Column{{Name: name}}})
-		err := d.Fetch(t.Context(), dataloader.At{}, slots(d))
+		err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d))
 		if !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "Column.Fill") {
 			t.Errorf("%s: got %v, want an error that says what to do", name, err)
 		}
 	}
 	d := open(t, "holes.parquet", parquet.Options{Columns: []parquet.Column{
 		{Name: "l", Fill: new(-1.0)}, {Name: "n", Fill: new(-1.0)}, {Name: "i", Fill: new(-1.0), Type: arena.Int64}}})
-	want := expect(t, "holes")
+	want := tabletest.Expect(t, "holes")
 	want["l"][1] = []any{nil, nil}
-	compare(t, d, want, "-1")
+	tabletest.Compare(t, d, want, "-1")
 	_, err := parquet.Open("testdata/holes.parquet", parquet.Options{Columns: []parquet.Column{{Name: "i", Fill: new(0.5)}}})
 	if !errors.Is(err, dataloader.ErrField) {
 		t.Errorf("fill 0.5 for int32: got %v, want ErrField", err)
@@ -98,72 +96,31 @@ func TestValuesWithARule(t *testing.T) {
 	classes := []string{"cat", "dog", "ox"}
 	columns := []parquet.Column{{Name: "day"}, {Name: "us"}, {Name: "ms"}, {Name: "ns"}, {Name: "time"}, {Name: "dec"}, {Name: "big"},
 		{Name: "label", Classes: classes}, {Name: "coded", Classes: classes, Type: arena.Uint8}, {Name: "id"}}
-	want := expect(t, "rules")
-	compare(t, open(t, "rules.parquet", parquet.Options{Columns: columns}), want, "")
-	compare(t, open(t, "int96.parquet", parquet.Options{Columns: []parquet.Column{{Name: "ns"}}}), want, "")
-	compare(t, open(t, "rules-int.parquet", parquet.Options{Columns: []parquet.Column{{Name: "dec"}, {Name: "label", Classes: classes}}}), want, "")
+	want := tabletest.Expect(t, "rules")
+	tabletest.Compare(t, open(t, "rules.parquet", parquet.Options{Columns: columns}), want, "")
+	tabletest.Compare(t, open(t, "int96.parquet", parquet.Options{Columns: []parquet.Column{{Name: "ns"}}}), want, "")
+	tabletest.Compare(t, open(t, "rules-int.parquet", parquet.Options{Columns: []parquet.Column{{Name: "dec"}, {Name: "label", Classes: classes}}}), want, "")
 
 	d := open(t, "rules.parquet", parquet.Options{Columns: []parquet.Column{{Name: "dec", Type: arena.Int32}}})
 	for i, v := range want["dec"] {
 		x, _ := v.(json.Number).Float64()
-		if got := numbers(d.Fields()[0], fetch(t, d, i)[0]); got[0] != fmt.Sprint(int(math.Round(x*100))) {
+		if got := tabletest.Numbers(d.Fields()[0], tabletest.Fetch(t, d, i)[0]); got[0] != fmt.Sprint(int(math.Round(x*100))) {
 			t.Errorf("row %d: digits %v of %v", i, got, x)
 		}
 	}
 	d = open(t, "rules.parquet", parquet.Options{Columns: []parquet.Column{{Name: "label", Classes: classes[:2]}}})
-	if err := d.Fetch(t.Context(), dataloader.At{}, slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), `"ox"`) {
+	if err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), `"ox"`) {
 		t.Errorf("a text that is no class: got %v", err)
 	}
 	d = open(t, "rules.parquet", parquet.Options{Columns: []parquet.Column{{Name: "us", Type: arena.Int32}}})
-	if err := d.Fetch(t.Context(), dataloader.At{}, slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "int32") {
+	if err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "int32") {
 		t.Errorf("a time that int32 cannot hold: got %v", err)
 	}
 }
 
-// pixels is a decoder of PNG files of 4 × 4 pixels.
-type pixels struct{}
-
-func (pixels) Field(name string) dataloader.Field {
-	return dataloader.Field{Name: name, Type: arena.Uint8, Shape: []int{4, 4, 3}}
-}
-
-func (pixels) Decode(_ dataloader.At, encoded, dst []byte) error {
-	m, err := png.Decode(bytes.NewReader(encoded))
-	if err != nil {
-		return err
-	}
-	for i := range 16 {
-		r, g, b, _ := m.At(i%4, i/4).RGBA()
-		dst[3*i], dst[3*i+1], dst[3*i+2] = byte(r>>8), byte(g>>8), byte(b>>8)
-	}
-	return nil
-}
-
 func TestImagesOfHuggingFace(t *testing.T) {
 	t.Parallel()
-	want := expect(t, "images")
-	d := open(t, "images.parquet", parquet.Options{Columns: []parquet.Column{{Name: "image", Decoder: pixels{}}, {Name: "label", Type: arena.Int32}}})
-	if err := dataloader.Check(d); err != nil {
-		t.Fatal(err)
-	}
-	if d.Len() != 12 || d.Fields()[0].Name != "image" {
-		t.Fatalf("%d rows of %v", d.Len(), d.Fields())
-	}
-	for _, i := range []int{0, 11, 5, 3, 7} {
-		var file []byte
-		for _, x := range want["image"][i].([]any) {
-			n, _ := x.(json.Number).Int64()
-			file = append(file, byte(n))
-		}
-		image := make([]byte, 48)
-		if err := (pixels{}).Decode(dataloader.At{}, file, image); err != nil {
-			t.Fatal(err)
-		}
-		got := fetch(t, d, i)
-		if !bytes.Equal(got[0], image) || numbers(d.Fields()[1], got[1])[0] != fmt.Sprint(i%2) {
-			t.Errorf("row %d differs", i)
-		}
-	}
+	tabletest.Images(t, open(t, "images.parquet", parquet.Options{Columns: []parquet.Column{{Name: "image", Decoder: tabletest.Pixels{}}, {Name: "label", Type: arena.Int32}}}))
 	_, err := parquet.Open("testdata/images.parquet", parquet.Options{})
 	if !errors.Is(err, dataloader.ErrField) || !strings.Contains(err.Error(), "Decoder") {
 		t.Errorf("without a decoder: got %v", err)
@@ -173,40 +130,30 @@ func TestImagesOfHuggingFace(t *testing.T) {
 func TestSeveralFilesAreOneDataset(t *testing.T) {
 	t.Parallel()
 	d := open(t, "part-*.parquet", parquet.Options{})
-	compare(t, d, map[string][]any{"x": {json.Number("1"), json.Number("2"), json.Number("3"), json.Number("4"), json.Number("5")}}, "")
+	tabletest.Compare(t, d, map[string][]any{"x": tabletest.Column(1, 2, 3, 4, 5)}, "")
 	if _, err := parquet.Open("testdata/[op]*-*.parquet", parquet.Options{Columns: []parquet.Column{{Name: "x"}}}); err != nil {
 		t.Errorf("another pattern: %v", err)
 	}
-	_, err := parquet.OpenFS(fstest.MapFS{"d/a.parquet": file(t, "part-0.parquet"), "d/b.parquet": file(t, "other.parquet"), "d/_c.parquet": file(t, "other.parquet")}, "d", parquet.Options{})
+	_, err := parquet.OpenFS(fstest.MapFS{"d/a.parquet": tabletest.File(t, "part-0.parquet"), "d/b.parquet": tabletest.File(t, "other.parquet"), "d/_c.parquet": tabletest.File(t, "other.parquet")}, "d", parquet.Options{})
 	if !errors.Is(err, dataloader.ErrField) || !strings.Contains(err.Error(), "b.parquet") {
 		t.Errorf("files with other columns: got %v", err)
 	}
-	d, err = parquet.OpenFS(fstest.MapFS{"d/b.parquet": file(t, "part-1.parquet"), "d/a.parquet": file(t, "part-0.parquet"), "d/.c.parquet": file(t, "other.parquet")}, "d", parquet.Options{})
+	d, err = parquet.OpenFS(fstest.MapFS{"d/b.parquet": tabletest.File(t, "part-1.parquet"), "d/a.parquet": tabletest.File(t, "part-0.parquet"), "d/.c.parquet": tabletest.File(t, "other.parquet")}, "d", parquet.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	compare(t, d, map[string][]any{"x": {json.Number("1"), json.Number("2"), json.Number("3")}}, "")
+	tabletest.Compare(t, d, map[string][]any{"x": tabletest.Column(1, 2, 3)}, "")
 	if _, err := parquet.Open("testdata/none-*.parquet", parquet.Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file matches: got %v", err)
 	}
 }
 
-// file returns a file of testdata for a file system in memory.
-func file(t testing.TB, name string) *fstest.MapFile {
-	t.Helper()
-	b, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &fstest.MapFile{Data: b}
-}
-
 func TestOddFiles(t *testing.T) {
 	t.Parallel()
-	compare(t, open(t, "gaps.parquet", parquet.Options{}), map[string][]any{"x": {json.Number("1"), json.Number("2"), json.Number("3")}}, "")
-	compare(t, open(t, "nested.parquet", parquet.Options{Columns: []parquet.Column{{Name: "x"}, {Name: "s.a"}, {Name: "tree.a.b"}}}),
-		map[string][]any{"x": {json.Number("5")}, "s.a": {json.Number("1")}, "tree.a.b": {json.Number("7")}}, "")
+	tabletest.Compare(t, open(t, "gaps.parquet", parquet.Options{}), map[string][]any{"x": tabletest.Column(1, 2, 3)}, "")
+	tabletest.Compare(t, open(t, "nested.parquet", parquet.Options{Columns: []parquet.Column{{Name: "x"}, {Name: "s.a"}, {Name: "tree.a.b"}}}),
+		map[string][]any{"x": tabletest.Column(5), "s.a": tabletest.Column(1), "tree.a.b": tabletest.Column(7)}, "")
 	for _, c := range []struct {
 		file    string
 		columns []parquet.Column
@@ -221,8 +168,8 @@ func TestOddFiles(t *testing.T) {
 		{"nested.parquet", []parquet.Column{{Name: "x"}, {Name: "x"}}, dataloader.ErrField, "twice"},
 		{"rules.parquet", []parquet.Column{{Name: "label"}}, dataloader.ErrField, "Classes"},
 		{"rules.parquet", []parquet.Column{{Name: "day", Classes: []string{"a"}}}, dataloader.ErrField, "Classes are for text"},
-		{"rules.parquet", []parquet.Column{{Name: "day", Decoder: pixels{}}}, dataloader.ErrField, "Decoder takes bytes"},
-		{"rules.parquet", []parquet.Column{{Name: "label", Classes: []string{"a", "a"}}}, dataloader.ErrField, "listed twice"},
+		{"rules.parquet", []parquet.Column{{Name: "day", Decoder: tabletest.Pixels{}}}, dataloader.ErrField, "Decoder takes bytes"},
+		{"rules.parquet", []parquet.Column{{Name: "label", Classes: []string{"a", "a"}}}, dataloader.ErrField, "occurs twice"},
 		{"rules.parquet", []parquet.Column{{Name: "id", Shape: []int{6}}}, dataloader.ErrField, "5 elements"},
 		{"numbers-dict.parquet", []parquet.Column{{Name: "f32", Type: arena.Int32}}, dataloader.ErrField, "floating-point"},
 		{"make.py", nil, dataloader.ErrFormat, "PAR1"},
@@ -237,7 +184,7 @@ func TestOddFiles(t *testing.T) {
 		}
 	}
 	d := open(t, "prefix.parquet", parquet.Options{Columns: []parquet.Column{{Name: "label", Classes: []string{"cat"}}}})
-	if err := d.Fetch(t.Context(), dataloader.At{}, slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "DELTA_BYTE_ARRAY") {
+	if err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "DELTA_BYTE_ARRAY") {
 		t.Errorf("an encoding that is not read: got %v", err)
 	}
 }
@@ -249,7 +196,7 @@ func TestARowGroupAboveTheLimitSaysWhatToDo(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	d := open(t, "numbers-dict.parquet", parquet.Options{Limit: 64 * (4 + 8 + 4 + 4 + 4 + 8 + 1 + 4 + 8 + 8 + 1 + 2)})
-	compare(t, d, expect(t, "numbers"), "")
+	tabletest.Compare(t, d, tabletest.Expect(t, "numbers"), "")
 	if _, err := parquet.Open("testdata/numbers-dict.parquet", parquet.Options{Limit: -1}); !errors.Is(err, dataloader.ErrOption) {
 		t.Errorf("limit -1: got %v", err)
 	}
@@ -263,10 +210,10 @@ func TestTheLimitIsOfAllColumnsTogether(t *testing.T) {
 		columns int
 		fits    bool
 	}{{1000, 2, true}, {270, 2, true}, {265, 2, false}, {265, 1, true}} {
-		columns := []parquet.Column{{Name: "label", Decoder: length{}}, {Name: "coded", Decoder: length{}}}[:c.columns]
+		columns := []parquet.Column{{Name: "label", Decoder: tabletest.LastByte{}}, {Name: "coded", Decoder: tabletest.LastByte{}}}[:c.columns]
 		d, err := parquet.Open("testdata/rules.parquet", parquet.Options{Limit: c.limit, Columns: columns})
 		if err == nil {
-			err = d.Fetch(t.Context(), dataloader.At{}, slots(d))
+			err = d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d))
 			d.Close()
 		}
 		if (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), "Options.Limit") {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/folder"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -148,7 +149,7 @@ func (b *Bucket) Open(name string) (fs.File, error) {
 		return nil, err
 	}
 	if info.dir {
-		return &folder{bucket: b, name: name, info: info}, nil
+		return &folder.Folder{FS: b, Path: name, Info: info}, nil
 	}
 	o := &object{bucket: b, key: b.key(name), info: info}
 	f := &file{info: info, ctx: b.ctx}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -195,45 +194,4 @@ func (i *info) Mode() fs.FileMode {
 		return fs.ModeDir | 0o555
 	}
 	return 0o444
-}
-
-// folder is an open folder.
-type folder struct {
-	bucket  *Bucket
-	name    string
-	info    *info
-	entries []fs.DirEntry
-	read    bool
-}
-
-// Stat implements fs.File.
-func (d *folder) Stat() (fs.FileInfo, error) { return d.info, nil }
-
-// Close implements fs.File.
-func (d *folder) Close() error { return nil }
-
-// Read implements fs.File.
-func (d *folder) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: d.name, Err: fs.ErrInvalid}
-}
-
-// ReadDir implements fs.ReadDirFile.
-func (d *folder) ReadDir(n int) ([]fs.DirEntry, error) {
-	if !d.read {
-		entries, err := d.bucket.ReadDir(d.name)
-		if err != nil {
-			return nil, err
-		}
-		d.entries, d.read = entries, true
-	}
-	k := len(d.entries)
-	if n > 0 {
-		if k == 0 {
-			return nil, io.EOF
-		}
-		k = min(k, n)
-	}
-	out := d.entries[:k:k]
-	d.entries = d.entries[k:]
-	return out, nil
 }

@@ -60,6 +60,7 @@ func TestIntegersAreReadExactly(t *testing.T) {
 		{shards.Integer(arena.Uint8), "1_0", "error"},
 		{shards.Integer(arena.Uint8), "+1", "error"},
 		{shards.Integer(arena.Uint8), "007", "7"},
+		{shards.Integer(arena.Uint8), "0000000000000000000000007", "7"},
 		{shards.Class(10), "9\n", "9"},
 		{shards.Class(10), "10", "error"},
 		{shards.Class(10), "-1", "error"},

@@ -11,6 +11,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/codec"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 	"github.com/evenkeel/evenkeel/internal/atomicfile"
 )
@@ -156,10 +157,10 @@ func (r *indexReader) shard() *shard {
 	s.stamp.time = r.signed("time")
 	s.stamp.version = r.text("version")
 	s.stamp.head = uint32(r.number("checksum of the first bytes", math.MaxUint32))
-	s.kind = compression(r.number("compression", int64(compressions)-1))
+	s.kind = codec.Kind(r.number("compression", int64(codec.Kinds)-1))
 	s.ignored = int(r.number("ignored entries", math.MaxInt32))
 	n := r.number("parts", int64(len(r.b)-r.at)/3)
-	if (n > 0) != (s.kind != plain) {
+	if (n > 0) != (s.kind != codec.Plain) {
 		r.fail("parts", "parts of compressed shards only, at least one", n)
 	}
 	if r.err != nil {
@@ -180,7 +181,7 @@ func (r *indexReader) shard() *shard {
 	}
 	s.entries = make([]entry, s.samples*r.fields)
 	end := int64(math.MaxInt64 >> 2)
-	if s.kind == plain {
+	if s.kind == codec.Plain {
 		end = s.stamp.size
 	}
 	off := int64(0)

@@ -2,7 +2,6 @@ package shards
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/number"
 )
 
 // JSON returns a decoder of one number in a JSON text: path leads to it by the names of members and
@@ -32,7 +32,7 @@ type member struct {
 // Field implements dataloader.Decoder.
 func (m member) Field(name string) dataloader.Field {
 	f := dataloader.Field{Name: name, Type: m.t}
-	if m.t == arena.BFloat16 || m.t == arena.Float16 {
+	if !number.Stored(m.t) {
 		f.Type = math.MaxUint8
 	}
 	return f
@@ -140,27 +140,5 @@ func noEOF(err error) error {
 // put stores a number, if it is one of the type.
 func (m member) put(dst []byte, v json.Token) bool {
 	n, ok := v.(json.Number)
-	if !ok {
-		return false
-	}
-	switch m.t {
-	case arena.Float32, arena.Float64:
-		bits := int(8 * m.t.Size())
-		f, err := strconv.ParseFloat(n.String(), bits)
-		if err != nil {
-			return false
-		}
-		if bits == 32 {
-			binary.NativeEndian.PutUint32(dst, math.Float32bits(float32(f)))
-		} else {
-			binary.NativeEndian.PutUint64(dst, math.Float64bits(f))
-		}
-		return true
-	}
-	i, err := strconv.ParseInt(n.String(), 10, 64)
-	if err != nil || m.t == arena.Uint8 && i != int64(uint8(i)) || m.t == arena.Int32 && i != int64(int32(i)) {
-		return false
-	}
-	putInt(dst, m.t, i)
-	return true
+	return ok && number.Store(m.t, dst, []byte(n)) == ""
 }

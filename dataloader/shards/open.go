@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/codec"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 )
 
@@ -187,7 +188,7 @@ func (d *Dataset) build() error {
 			return fmt.Errorf("shards: too many samples: %w", dataloader.ErrOption)
 		}
 		d.starts = append(d.starts, d.starts[i]+s.samples)
-		compressed = compressed || s.kind != plain
+		compressed = compressed || s.kind != codec.Plain
 	}
 	d.scratches.New = func() any { return new(scratch) }
 	if d.Len() == 0 {
@@ -331,7 +332,7 @@ func (d *Dataset) Info() Info {
 		info.Samples = append(info.Samples, s.samples)
 		info.Ignored += s.ignored
 		info.IndexBytes += entryBytes * int64(len(s.entries))
-		if s.kind != plain {
+		if s.kind != codec.Plain {
 			info.Compressed++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/codec"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 )
 
@@ -33,7 +34,7 @@ const entryBytes = 16
 // shard is the index of one archive.
 type shard struct {
 	stamp   stamp
-	kind    compression
+	kind    codec.Kind
 	parts   []part // empty for plain archives
 	samples int
 	entries []entry // [samples, fields]
@@ -71,13 +72,13 @@ func scan(ctx context.Context, f storage.File, extensions [][]string, opt Option
 	}
 	s := &scanner{name: f.Name(), extensions: extensions, most: opt.MaxValue, unfinished: opt.Unfinished,
 		shard: &shard{kind: kind}, seed: maphash.MakeSeed(), keys: map[uint64]struct{}{}, sample: make([]entry, len(extensions))}
-	if kind == plain {
+	if kind == codec.Plain {
 		if err := s.archives(&window{ctx: ctx, f: f}); err != nil {
 			return nil, err
 		}
 	} else {
-		in := &stream{ctx: ctx, f: f, d: decompressor{kind: kind}, frames: window{ctx: ctx, f: f}, most: opt.MaxBlock}
-		defer in.d.close()
+		in := &stream{ctx: ctx, f: f, d: codec.Reader{Kind: kind}, frames: window{ctx: ctx, f: f}, most: opt.MaxBlock}
+		defer in.d.Close()
 		if err := s.archives(in); err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/codec"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 )
 
@@ -18,7 +19,7 @@ const leastBlock = 8 << 20
 type source struct {
 	d             *Dataset
 	blocks        []span
-	decompressors [compressions]sync.Pool // of *decompressor
+	decompressors [codec.Kinds]sync.Pool // of *codec.Reader
 }
 
 // span is a block: samples of a shard, whose contents begin in its parts.
@@ -33,7 +34,7 @@ type span struct {
 func newSource(d *Dataset) (*source, error) {
 	s := &source{d: d}
 	for i, shard := range d.shards {
-		if shard.kind == plain {
+		if shard.kind == codec.Plain {
 			s.blocks = append(s.blocks, span{shard: i, n: shard.samples})
 			continue
 		}
@@ -105,7 +106,7 @@ func (s *source) Load(ctx context.Context, i int, old dataloader.Block) (dataloa
 		b = new(block)
 	}
 	b.s, b.span = s, s.blocks[i]
-	if s.d.shards[b.span.shard].kind == plain {
+	if s.d.shards[b.span.shard].kind == codec.Plain {
 		return b, nil
 	}
 	n := int(b.span.to - b.span.from)
@@ -128,15 +129,15 @@ func (s *source) decompress(ctx context.Context, b span, data []byte) error {
 	}
 	defer s.d.files.release(b.shard)
 	shard := s.d.shards[b.shard]
-	d, _ := s.decompressors[shard.kind].Get().(*decompressor)
+	d, _ := s.decompressors[shard.kind].Get().(*codec.Reader)
 	if d == nil {
-		d = &decompressor{kind: shard.kind}
+		d = &codec.Reader{Kind: shard.kind}
 	}
 	defer s.decompressors[shard.kind].Put(d)
 	for p := b.part; len(data) > 0 && p < len(shard.parts); p++ {
 		part := shard.parts[p]
-		if err := d.reset(ctx, f, part.off, part.n); err != nil {
-			return badPart(f, d.kind, part.off, err)
+		if err := d.Open(ctx, f, part.off, part.n); err != nil {
+			return badPart(f, d.Kind, part.off, err)
 		}
 		n, err := fill(ctx, d, data)
 		data = data[n:]
@@ -149,7 +150,7 @@ func (s *source) decompress(ctx context.Context, b span, data []byte) error {
 			}
 		}
 		if err != nil {
-			return badPart(f, d.kind, part.off, err)
+			return badPart(f, d.Kind, part.off, err)
 		}
 	}
 	return nil
@@ -180,7 +181,7 @@ func fill(ctx context.Context, r io.Reader, p []byte) (n int, err error) {
 // Fetch implements dataloader.Block.
 func (b *block) Fetch(ctx context.Context, row int, at dataloader.At, dst [][]byte) error {
 	d := b.s.d
-	if d.shards[b.span.shard].kind == plain {
+	if d.shards[b.span.shard].kind == codec.Plain {
 		return d.fetchPlain(ctx, b.span.shard, row, at, dst)
 	}
 	for k, e := range d.entries(b.span.shard, b.span.row+row) {

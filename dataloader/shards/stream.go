@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,23 +8,10 @@ import (
 	"io"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/codec"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
-
-// compression is how a shard is compressed.
-type compression uint8
-
-const (
-	plain compression = iota
-	gzipped
-	zstandard
-	compressions // number of the above
-)
-
-// mostWindow is the most bytes of the window of a zstd frame, as zstd --long=27 makes them.
-const mostWindow = 128 << 20
 
 // part is a member of gzip or a frame of zstd: it is decompressed without the others.
 type part struct {
@@ -34,91 +20,26 @@ type part struct {
 }
 
 // sniff returns the compression of a file.
-func sniff(ctx context.Context, f storage.File) (compression, error) {
+func sniff(ctx context.Context, f storage.File) (codec.Kind, error) {
 	var b [4]byte
 	n := min(f.Size(), 4)
 	if err := storage.ReadAt(ctx, f, b[:n], 0); err != nil {
-		return plain, err
+		return codec.Plain, err
 	}
 	switch magic := binary.LittleEndian.Uint32(b[:]); {
 	case magic&0xffff == 0x8b1f:
-		return gzipped, nil
+		return codec.Gzip, nil
 	case magic == 0xfd2fb528, magic&^0xf == 0x184d2a50: // a frame, a frame to skip
-		return zstandard, nil
+		return codec.Zstd, nil
 	}
-	return plain, nil
-}
-
-// decompressor decompresses parts of files, one at a time.
-type decompressor struct {
-	kind compression
-	in   counted
-	buf  *bufio.Reader // of in
-	gz   *gzip.Reader
-	zst  *zstd.Decoder
-}
-
-// counted counts the bytes that are read.
-type counted struct {
-	r io.Reader
-	n int64
-}
-
-// Read implements io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// reset begins with the part at off. The n bytes may reach over the end of a gzip member.
-func (d *decompressor) reset(ctx context.Context, f storage.File, off, n int64) error {
-	d.in = counted{r: storage.Section(ctx, f, off, n)}
-	if d.buf == nil {
-		d.buf = bufio.NewReaderSize(&d.in, 64<<10)
-	} else {
-		d.buf.Reset(&d.in)
-	}
-	var err error
-	switch {
-	case d.kind == gzipped && d.gz == nil:
-		d.gz, err = gzip.NewReader(d.buf)
-	case d.kind == gzipped:
-		err = d.gz.Reset(d.buf)
-	case d.zst == nil:
-		d.zst, err = zstd.NewReader(d.buf, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(mostWindow))
-	default:
-		err = d.zst.Reset(d.buf)
-	}
-	if err == nil && d.kind == gzipped {
-		d.gz.Multistream(false)
-	}
-	return err
-}
-
-// Read reads the contents of the part. io.EOF is its end.
-func (d *decompressor) Read(p []byte) (int, error) {
-	if d.kind == gzipped {
-		return d.gz.Read(p)
-	}
-	return d.zst.Read(p)
-}
-
-// used returns the bytes of the part that were read: at the end of a gzip member, its length.
-func (d *decompressor) used() int64 { return d.in.n - int64(d.buf.Buffered()) }
-
-// close frees memory.
-func (d *decompressor) close() {
-	if d.zst != nil {
-		d.zst.Close()
-	}
+	return codec.Plain, nil
 }
 
 // stream is the decompressed contents of a shard, part after part. It notes the parts.
 type stream struct {
 	ctx    context.Context // of one scan
 	f      storage.File
-	d      decompressor
+	d      codec.Reader
 	frames window // reads lengths of zstd frames
 	most   int64  // bytes of a part
 	pos    int64  // in the contents
@@ -158,11 +79,11 @@ func (s *stream) Read(p []byte) (int, error) {
 			return 0, tooLarge(s.f.Name(), s.at, s.most)
 		}
 		if err == io.EOF {
-			part.n = s.d.used()
-			s.at, s.open, err = part.off+part.n, false, nil
+			s.at, s.open, err = s.d.Offset(), false, nil
+			part.n = s.at - part.off
 		}
 		if n > 0 || err != nil || len(p) == 0 {
-			return n, badPart(s.f, s.d.kind, s.at, err)
+			return n, badPart(s.f, s.d.Kind, s.at, err)
 		}
 	}
 }
@@ -174,7 +95,7 @@ func tooLarge(name string, at, most int64) error {
 }
 
 // badPart names the file and the part in an error of the decompressor. Errors of storage stay.
-func badPart(f storage.File, kind compression, at int64, err error) error {
+func badPart(f storage.File, kind codec.Kind, at int64, err error) error {
 	var read *storage.ReadError
 	if err == nil || errors.As(err, &read) {
 		return err
@@ -183,7 +104,7 @@ func badPart(f storage.File, kind compression, at int64, err error) error {
 		err = io.ErrUnexpectedEOF
 	}
 	e := &dataloader.FormatError{File: f.Name(), Offset: at, What: "compressed block", Want: "gzip data", Got: "damaged data", Err: err}
-	if kind == zstandard {
+	if kind == codec.Zstd {
 		e.Want = "zstd data"
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -193,62 +114,37 @@ func badPart(f storage.File, kind compression, at int64, err error) error {
 }
 
 // next begins with the next part. It returns false at the end of the file.
-func (s *stream) next() (bool, error) {
-	for s.at < s.f.Size() {
-		n, skip, err := s.length()
-		if err != nil {
-			return false, err
-		}
-		if skip {
-			s.at += n
-			continue
-		}
-		if err := s.d.reset(s.ctx, s.f, s.at, n); err != nil {
-			return false, badPart(s.f, s.d.kind, s.at, err)
-		}
-		s.open, s.parts = true, append(s.parts, part{off: s.at, n: n, start: s.pos})
-		return true, nil
-	}
-	return false, nil
-}
-
-// length returns the bytes of the part at the offset at, or of what is to be skipped there. Those of
-// a gzip member are known at its end: length returns all bytes that are left.
-func (s *stream) length() (n int64, skip bool, err error) {
-	if s.d.kind == zstandard {
-		return frame(&s.frames, s.at)
-	}
-	left := s.f.Size() - s.at
-	var b [1]byte
-	if err := storage.ReadAt(s.ctx, s.f, b[:], s.at); err != nil {
-		return 0, false, err
-	}
-	if b[0] != 0 || len(s.parts) == 0 {
-		return left, false, nil
-	}
-	at, err := notZero(s.ctx, s.f, s.at) // padding up to the end
-	if err == nil && at >= 0 {
-		err = &dataloader.FormatError{File: s.f.Name(), Offset: at, What: "padding after gzip data", Want: "zeros", Got: "other bytes"}
-	}
-	return left, true, err
-}
-
-// notZero returns the offset of the first byte from at on that is not 0, or -1.
-func notZero(ctx context.Context, f storage.File, at int64) (int64, error) {
-	b := make([]byte, 64<<10)
-	for at < f.Size() {
-		p := b[:min(f.Size()-at, int64(len(b)))]
-		if err := storage.ReadAt(ctx, f, p, at); err != nil {
-			return -1, err
-		}
-		for i, c := range p {
-			if c != 0 {
-				return at + int64(i), nil
+func (s *stream) next() (more bool, err error) {
+	n := s.f.Size() - s.at // of a member of gzip, until its end is known
+	switch {
+	case s.d.Kind == codec.Zstd:
+		for skip := true; skip; {
+			if s.at == s.f.Size() {
+				return false, nil
+			}
+			if n, skip, err = frame(&s.frames, s.at); err != nil {
+				return false, err
+			}
+			if skip {
+				s.at += n
 			}
 		}
-		at += int64(len(p))
+		err = s.d.Open(s.ctx, s.f, s.at, n)
+	case len(s.parts) == 0:
+		err = s.d.Open(s.ctx, s.f, s.at, n)
+	default:
+		if more, err = s.d.Next(); !more && err == nil {
+			return false, nil
+		}
 	}
-	return -1, nil
+	if err == codec.ErrPadding {
+		return false, &dataloader.FormatError{File: s.f.Name(), Offset: s.d.Offset() - 1, What: "padding after gzip data", Want: "zeros", Got: "other bytes"}
+	}
+	if err != nil {
+		return false, badPart(s.f, s.d.Kind, s.at, err)
+	}
+	s.open, s.parts = true, append(s.parts, part{off: s.at, n: n, start: s.pos})
+	return true, nil
 }
 
 // frame returns the bytes of the zstd frame at an offset, whose blocks need not be decompressed for

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/folder"
 )
 
 // Open opens a file or folder of the archive. A file is a [File]; see [Archive] for compressed ones.
@@ -29,7 +30,7 @@ func (a *Archive) OpenContext(ctx context.Context, name string) (fs.File, error)
 		return nil, err
 	}
 	if !ok {
-		return &zipFolder{archive: a, name: name}, nil
+		return &folder.Folder{FS: a, Path: name, Info: zipInfo{nil, path.Base(name)}}, nil
 	}
 	data, err := a.place(ctx, e)
 	if err != nil {
@@ -196,42 +197,6 @@ func (f *zipFile) ReadAtContext(ctx context.Context, p []byte, off int64) (int, 
 	return n, nil
 }
 
-// zipFolder is an open folder of an archive.
-type zipFolder struct {
-	archive *Archive
-	name    string
-	entries []fs.DirEntry // nil before the first ReadDir
-	read    bool
-}
-
-// Stat implements fs.File.
-func (d *zipFolder) Stat() (fs.FileInfo, error) { return zipInfo{nil, path.Base(d.name)}, nil }
-
-// Read implements fs.File.
-func (d *zipFolder) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: d.name, Err: fs.ErrInvalid}
-}
-
-// Close implements fs.File.
-func (d *zipFolder) Close() error { return nil }
-
-// ReadDir implements fs.ReadDirFile.
-func (d *zipFolder) ReadDir(n int) ([]fs.DirEntry, error) {
-	if !d.read {
-		d.entries, d.read = d.archive.list(d.name), true
-	}
-	k := len(d.entries)
-	if n > 0 {
-		if k == 0 {
-			return nil, io.EOF
-		}
-		k = min(k, n)
-	}
-	out := d.entries[:k:k]
-	d.entries = d.entries[k:]
-	return out, nil
-}
-
 // ReadDir returns the entries of a folder of the archive, sorted by the bytes of their names.
 func (a *Archive) ReadDir(name string) ([]fs.DirEntry, error) {
 	_, file, err := a.find("readdir", name)
@@ -253,11 +218,11 @@ func (a *Archive) list(name string) []fs.DirEntry {
 	var out []fs.DirEntry
 	for k := search(a.files, prefix); k < len(a.files) && strings.HasPrefix(a.files[k].name, prefix); {
 		e := &a.files[k]
-		child, _, folder := strings.Cut(e.name[len(prefix):], "/")
+		child, _, below := strings.Cut(e.name[len(prefix):], "/")
 		switch {
 		case child == "": // the folder itself
 			k++
-		case folder:
+		case below:
 			out = append(out, fs.FileInfoToDirEntry(zipInfo{nil, child}))
 			k = search(a.files, prefix+child+"0") // '0' is the byte after '/'
 		default:

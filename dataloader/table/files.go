@@ -14,9 +14,25 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 )
 
-// Open opens the file at path, or the files of a folder or pattern, as OpenFS does. A link may be
-// the file that path names; links in a folder that lead out of it are refused.
-func Open(path string, extensions ...string) ([]storage.File, error) {
+// Files opens files, sorted by the bytes of their names: a file by its name, the files of a folder
+// with one of the extensions, or those that match a pattern of [path.Match]. Names that begin with "."
+// or "_" are left out of the last two. No file is an error that wraps fs.ErrNotExist. After an error
+// no file is open.
+type Files func(extensions ...string) ([]storage.File, error)
+
+// Path returns the file, the folder or the pattern of files at path. A link may be the file that path
+// names; links in a folder that lead out of it are refused.
+func Path(path string) Files {
+	return func(extensions ...string) ([]storage.File, error) { return openPath(path, extensions) }
+}
+
+// FS returns the file, the folder or the pattern of files at name in fsys.
+func FS(fsys fs.FS, name string) Files {
+	return func(extensions ...string) ([]storage.File, error) { return openFS(fsys, name, extensions) }
+}
+
+// openPath implements Path.
+func openPath(path string, extensions []string) ([]storage.File, error) {
 	dir, name := filepath.Split(path)
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		f, err := storage.OpenFile(path)
@@ -31,18 +47,15 @@ func Open(path string, extensions ...string) ([]storage.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := OpenFS(folder, name, extensions...)
+	files, err := openFS(folder, name, extensions)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err) // names in the folder say less
 	}
 	return files, errors.Join(err, folder.Close())
 }
 
-// OpenFS opens the files that a name stands for, sorted by bytes: the file itself, the files of a
-// folder with one of the extensions, or those that match a pattern of [path.Match]. Names that begin
-// with "." or "_" are left out of the last two. No file is an error that wraps fs.ErrNotExist. After
-// an error no file is open.
-func OpenFS(fsys fs.FS, name string, extensions ...string) ([]storage.File, error) {
+// openFS implements FS.
+func openFS(fsys fs.FS, name string, extensions []string) ([]storage.File, error) {
 	names, err := list(fsys, name, extensions)
 	if err != nil {
 		return nil, err

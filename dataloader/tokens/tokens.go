@@ -37,6 +37,9 @@ type Options struct {
 	Unmapped bool
 }
 
+// defaultBits is the default of Options.Bits.
+const defaultBits = 16
+
 // Dataset is the windows of some files: a [dataloader.Dataset]. Its methods are safe for concurrent
 // use.
 type Dataset struct {
@@ -52,26 +55,12 @@ type Dataset struct {
 // tokens is a *dataloader.FormatError, one that is shorter than a window has no samples. The caller
 // must Close the dataset.
 func Open(path string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.Open(path, ".bin")
-	if err != nil {
-		return nil, err
-	}
-	return open(files, opt)
+	return open(table.Path(path), opt)
 }
 
 // OpenFS is Open for the files of a file system, which must have ReadAt.
 func OpenFS(fsys fs.FS, name string, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
-	files, err := table.OpenFS(fsys, name, ".bin")
-	if err != nil {
-		return nil, err
-	}
-	return open(files, opt)
+	return open(table.FS(fsys, name), opt)
 }
 
 // check sets defaults and returns an error for wrong options.
@@ -80,7 +69,7 @@ func (o *Options) check() error {
 		o.Stride = o.Window
 	}
 	if o.Bits == 0 {
-		o.Bits = 16
+		o.Bits = defaultBits
 	}
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
@@ -96,8 +85,15 @@ func (o *Options) check() error {
 	return errors.Join(errs...)
 }
 
-// open takes the files over.
-func open(files []storage.File, opt Options) (*Dataset, error) {
+// open makes a dataset of the files at a place, and closes them after an error.
+func open(at table.Files, opt Options) (*Dataset, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	files, err := at(".bin")
+	if err != nil {
+		return nil, err
+	}
 	d := &Dataset{opt: opt, size: int64(opt.Bits / 8), files: files}
 	field := func(name string, n int) { // of n tokens
 		d.fields = append(d.fields, dataloader.Field{Name: name, Type: arena.Int32, Shape: []int{n}})
@@ -245,10 +241,4 @@ func (d *Dataset) Fingerprint() uint64 {
 }
 
 // Close closes the files.
-func (d *Dataset) Close() error {
-	var errs []error
-	for _, f := range d.files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
-}
+func (d *Dataset) Close() error { return table.Close(d.files) }

@@ -14,8 +14,8 @@ func DigitsMLP(net *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 	return net.Dense(h, "out", 10, nil)
 }
 
-// DigitsCNN adds the network of examples/cnn, and returns the logits. x is [batch, 1, 28, 28].
-// Dropout 0 leaves the layer out.
+// DigitsCNN adds the network of examples/cnn, and returns the logits. x is [batch, 1, 28, 28], or
+// images of another size. Dropout 0 leaves the layer out.
 func DigitsCNN(net *layers.Net, x *gorgonia.Node, dropout float64) *gorgonia.Node {
 	filters := layers.Conv2D{Out: 32, Kernel: layers.Square(3), Pad: layers.Square(1)}
 	halve := layers.Pool{Kernel: layers.Square(2)}

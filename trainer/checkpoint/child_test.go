@@ -192,7 +192,9 @@ func TestAKilledRunGoesOnWithTheSameBits(t *testing.T) {
 	}
 	r := seed.Rand(t, 15)
 	killed, resumed, ended := 0, 0, 0
-	for killed < kills {
+	// All may happen before the first checkpoint, so that more are needed.
+	more := func() bool { return killed < kills || resumed == 0 && killed < 20*kills }
+	for more() {
 		dir := t.TempDir()
 		for done := false; !done; {
 			p := start(t, "train", dir)
@@ -201,7 +203,7 @@ func TestAKilledRunGoesOnWithTheSameBits(t *testing.T) {
 			} else if line != "from 0" {
 				resumed++
 			}
-			if killed < kills {
+			if more() {
 				go func(after time.Duration) {
 					time.Sleep(after)
 					_ = p.Process.Kill() // an error means that it has ended

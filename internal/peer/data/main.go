@@ -19,7 +19,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,8 +62,6 @@ type flags struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	var f flags
 	flag.StringVar(&f.peer, "peer", "", "a Python with the other libraries; empty: this library alone")
 	flag.IntVar(&f.rounds, "rounds", 3, "rounds")
@@ -72,20 +69,15 @@ func main() {
 	flag.StringVar(&f.rows, "rows", "", "names of rows, separated by commas; empty: all")
 	flag.StringVar(&f.dir, "dir", "", "folder of the data, which are made if it has none; empty: a temporary one")
 	flag.StringVar(&f.child, "child", "", "measure one row, used by the command itself")
-	flag.Parse()
-	err := errors.New("rounds and seconds must be above 0")
-	switch {
-	case f.rounds < 1 || f.seconds <= 0:
-	case f.child != "":
-		err = child(ctx, f, os.Stdout)
-	default:
-		err = compare(ctx, f, os.Stdout)
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "data: %v\n", err)
-		stop()
-		os.Exit(1)
-	}
+	python.Main("data", func(ctx context.Context) error {
+		switch {
+		case f.rounds < 1 || f.seconds <= 0:
+			return errors.New("rounds and seconds must be above 0")
+		case f.child != "":
+			return child(ctx, f, os.Stdout)
+		}
+		return compare(ctx, f, os.Stdout)
+	})
 }
 
 // chosen returns the rows that the flags name.
@@ -204,21 +196,12 @@ func measure(ctx context.Context, f flags, r row, c contender, workers int) (s s
 // best returns the number of workers with the highest median rate, and the medians.
 func best(runs map[int][]speed) (workers int, s speed) {
 	for w, all := range runs {
-		rate := median(all, func(s speed) float64 { return s.Rate })
+		rate := python.Median(all, func(s speed) float64 { return s.Rate }).Rate
 		if rate > s.Rate {
-			workers, s = w, speed{rate, int64(median(all, func(s speed) float64 { return float64(s.Memory) }))}
+			workers, s = w, speed{rate, python.Median(all, func(s speed) float64 { return float64(s.Memory) }).Memory}
 		}
 	}
 	return workers, s
-}
-
-func median(runs []speed, of func(speed) float64) float64 {
-	var all []float64
-	for _, s := range runs {
-		all = append(all, of(s))
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
 }
 
 // show prints the lines of a row: each contender's best, and how this library compares with each of

@@ -18,9 +18,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"runtime"
-	"slices"
 	"strconv"
 	"time"
 
@@ -60,19 +58,12 @@ type flags struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	var f flags
 	flag.StringVar(&f.peer, "peer", "", "a Python with torch; empty: this library alone")
 	flag.IntVar(&f.rounds, "rounds", 3, "rounds")
 	flag.IntVar(&f.steps, "steps", 640, "steps of a run: at least 64, an epoch")
 	flag.IntVar(&f.threads, "threads", runtime.NumCPU(), "threads of either library")
-	flag.Parse()
-	if err := compare(ctx, f, os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "gan: %v\n", err)
-		stop()
-		os.Exit(1)
-	}
+	python.Main("gan", func(ctx context.Context) error { return compare(ctx, f, os.Stdout) })
 }
 
 // contender is a library, or a way to run it.
@@ -103,12 +94,11 @@ func compare(ctx context.Context, f flags, out io.Writer) error {
 			runs[i] = append(runs[i], r)
 		}
 	}
+	median := func(runs []result) result { return python.Median(runs, func(r result) float64 { return r.Micros }) }
 	fmt.Fprintf(out, "%-18s %9s %7s  %s\n", "", "µs a step", "ratio", "losses of the last step")
 	for i, c := range all {
-		r := runs[i]
-		slices.SortFunc(r, func(a, b result) int { return int(a.Micros - b.Micros) })
-		mid := r[len(r)/2]
-		fmt.Fprintf(out, "%-18s %9.0f %7.2f  %.3g\n", c.name, mid.Micros, mid.Micros/runs[0][len(runs[0])/2].Micros, mid.Losses)
+		mid := median(runs[i])
+		fmt.Fprintf(out, "%-18s %9.0f %7.2f  %.3g\n", c.name, mid.Micros, mid.Micros/median(runs[0]).Micros, mid.Losses)
 	}
 	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 
@@ -62,15 +61,8 @@ type verdict struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	peer := flag.String("peer", "python3", "a Python with onnx, onnxruntime and numpy")
-	flag.Parse()
-	if err := check(ctx, *peer, os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "onnxout: %v\n", err)
-		stop()
-		os.Exit(1)
-	}
+	python.Main("onnxout", func(ctx context.Context) error { return check(ctx, *peer, os.Stdout) })
 }
 
 // check exports the models, runs them, and prints a table.

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
@@ -58,28 +57,13 @@ type flags struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	var f flags
 	flag.StringVar(&f.peer, "peer", "", "a Python with onnxruntime and onnx; empty: this library alone")
 	flag.IntVar(&f.rounds, "rounds", 3, "rounds")
 	flag.Float64Var(&f.seconds, "seconds", 1, "seconds of a run")
 	flag.StringVar(&f.net, "net", "", "mlp or cnn; empty: both")
 	flag.IntVar(&f.callers, "callers", 0, "1, 8 or 64; 0: all three")
-	flag.Parse()
-	if !slices.Contains([]int{0, 1, 8, 64}, f.callers) {
-		fmt.Fprintf(os.Stderr, "predict: callers %d: must be 1, 8, 64 or 0\n", f.callers)
-		os.Exit(2)
-	}
-	if !slices.Contains([]string{"", "mlp", "cnn"}, f.net) {
-		fmt.Fprintf(os.Stderr, "predict: net %q: must be mlp, cnn or empty\n", f.net)
-		os.Exit(2)
-	}
-	if err := compare(ctx, f, os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "predict: %v\n", err)
-		stop()
-		os.Exit(1)
-	}
+	python.Main("predict", func(ctx context.Context) error { return compare(ctx, f, os.Stdout) })
 }
 
 // mlp is 784-512-256-10.
@@ -98,6 +82,12 @@ func cnn(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 
 // compare prints the table.
 func compare(ctx context.Context, f flags, out io.Writer) error {
+	if !slices.Contains([]string{"", "mlp", "cnn"}, f.net) {
+		return fmt.Errorf("net %q: must be mlp, cnn or empty", f.net)
+	}
+	if !slices.Contains([]int{0, 1, 8, 64}, f.callers) {
+		return fmt.Errorf("callers %d: must be 1, 8, 64 or 0", f.callers)
+	}
 	fmt.Fprintf(out, "%-4s %7s  %-28s %10s %9s %9s\n", "net", "callers", "library", "requests/s", "p50 µs", "p99 µs")
 	for _, net := range []string{"mlp", "cnn"} {
 		if f.net != "" && f.net != net {
@@ -134,23 +124,17 @@ func compare(ctx context.Context, f flags, out io.Writer) error {
 
 // show prints the medians of the runs of one network, and the ratio to the faster of the peer's.
 func show(out io.Writer, net string, callers int, runs map[string][]speed) {
-	median := func(runs []speed, of func(speed) float64) float64 {
-		var all []float64
-		for _, s := range runs {
-			all = append(all, of(s))
-		}
-		slices.Sort(all)
-		return all[len(all)/2]
+	rate := func(name string) float64 {
+		return python.Median(runs[name], func(s speed) float64 { return s.Rate }).Rate
 	}
-	rate := func(s speed) float64 { return s.Rate }
 	line := func(name, note string) {
 		r := runs[name]
-		fmt.Fprintf(out, "%-4s %7d  %-28s %10.0f %9.0f %9.0f%s\n", net, callers, name, median(r, rate),
-			median(r, func(s speed) float64 { return s.P50 }), median(r, func(s speed) float64 { return s.P99 }), note)
+		fmt.Fprintf(out, "%-4s %7d  %-28s %10.0f %9.0f %9.0f%s\n", net, callers, name, rate(name),
+			python.Median(r, func(s speed) float64 { return s.P50 }).P50, python.Median(r, func(s speed) float64 { return s.P99 }).P99, note)
 	}
 	fastest := func(library string) (best string) {
-		for name, r := range runs {
-			if strings.HasPrefix(name, library) && (best == "" || median(r, rate) > median(runs[best], rate)) {
+		for name := range runs {
+			if strings.HasPrefix(name, library) && (best == "" || rate(name) > rate(best)) {
 				best = name
 			}
 		}
@@ -161,7 +145,7 @@ func show(out io.Writer, net string, callers int, runs map[string][]speed) {
 		line(mine, "")
 		return
 	}
-	line(mine, fmt.Sprintf("  %.2f ×", median(runs[mine], rate)/median(runs[other], rate)))
+	line(mine, fmt.Sprintf("  %.2f ×", rate(mine)/rate(other)))
 	line(other, "")
 }
 

@@ -1,4 +1,4 @@
-// Package python runs scripts of measurements and comparisons with other libraries.
+// Package python runs measurements and comparisons with other libraries, and their scripts.
 package python
 
 import (

@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 
 	"github.com/evenkeel/evenkeel/internal/peer/python"
@@ -36,15 +35,8 @@ var script string
 const steps = 20
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	peer := flag.String("peer", "python3", "a Python with torch, transformers and safetensors")
-	flag.Parse()
-	if err := table(ctx, *peer, os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "torch: %v\n", err)
-		stop()
-		os.Exit(1)
-	}
+	python.Main("torch", func(ctx context.Context) error { return table(ctx, *peer, os.Stdout) })
 }
 
 // table exchanges all networks and prints a row of each.
