@@ -57,6 +57,16 @@ func (s *Sequences) Lengths() []int {
 	return all
 }
 
+// Field returns the name, the type and the shape of an element.
+func (s *Sequences) Field() Field { return s.element }
+
+// Elements returns the elements of sequence i, which [View] reads. The memory is that of s: the caller
+// does not modify it.
+func (s *Sequences) Elements(i int) []byte {
+	n := int(s.element.Bytes())
+	return s.data[s.starts[i]*n : s.starts[i+1]*n]
+}
+
 // PadOptions of Pad.
 type PadOptions struct {
 	// Length is the number of elements of every sample. 0: that of the longest sequence.
@@ -129,7 +139,7 @@ func (s *Sequences) pad(which []int, opt PadOptions) (*Slices, error) {
 	for k, i := range which {
 		n := min(length, s.Length(i))
 		out := values[k*row : (k+1)*row]
-		copied := copy(out, s.data[s.starts[i]*element:(s.starts[i]+n)*element])
+		copied := copy(out, s.Elements(i)[:n*element])
 		fillWith(out[copied:], padding)
 		lengths[k] = int32(n)
 		for p := range n * min(1, len(mask)) {

@@ -41,6 +41,7 @@ func Specs(operands []Operand) []Spec {
 //	HostStager         it pins memory of its own for functions of the host
 //	ReferenceRunner    it runs operations without a kernel by their reference
 //	GoAllocator        it allocates Go memory, too
+//	WeightPrepacker    some calls are faster on weights in another form
 //	HostAccessChecker  it checks accesses of the host to pinned memory against work in its streams
 type Device interface {
 	arena.Device
@@ -81,6 +82,26 @@ type GoAllocator interface {
 	// AllocGo is Alloc, in memory that the garbage collector frees: slices of it stay valid after
 	// its Free.
 	AllocGo(bytes int64) (arena.Memory, error)
+}
+
+// WeightPrepacker is the capability of a device that computes some calls faster on weights in another
+// form, such as Winograd's transform of a convolution's. A predictor makes that form once for each
+// change of its weights, and keeps it in the arena. kernels/cpu has the capability.
+type WeightPrepacker interface {
+	// Prepack returns how a call is split in two. ok is false where that is not faster.
+	Prepack(op *Op, attrs any, in, out []Spec) (p Prepacked, ok bool)
+}
+
+// Prepacked is a call split in two, with the same results to the bit: Pack makes the other form of one
+// operand, the weights, from that operand alone; Op is the rest, and takes the form in its place.
+//
+//	y = conv x w b   ──►   u = winogradWeight w;  y = winogradConv x u b
+type Prepacked struct {
+	Operand   int // of the call: the weights
+	Pack      *Op // one operand, one output
+	PackAttrs any
+	Op        *Op
+	Attrs     any
 }
 
 // HostAccessChecker is the capability of a device that finds unordered accesses: work in a stream

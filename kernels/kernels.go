@@ -9,9 +9,9 @@
 // A [Call] is one use of an op on operands at known places of an arena. A [Device] checks calls
 // (Supports), sizes their workspace (Workspace) and prepares them ([Device.Bind]) to a [Program],
 // which launches them on a stream. The devices are kernels/cpu, kernels/cuda and kernels/emu; a
-// device may have the capabilities [HostStager], [ReferenceRunner], [GoAllocator] and
-// [HostAccessChecker]. [Run]
-// executes a call by its reference, and [Eval] computes an op on tensors in float64.
+// device may have the capabilities [HostStager], [ReferenceRunner], [GoAllocator], [WeightPrepacker]
+// and [HostAccessChecker]. [Run] executes a call by its reference, and [Eval] computes an op on
+// tensors in float64.
 package kernels
 
 import (
@@ -79,6 +79,9 @@ type Op struct {
 	// Elem is set for elementwise ops of one or two inputs: it computes an element, from x alone (y
 	// is 0) or from x and y. Inputs broadcast as in NumPy. Such ops can be fused into chains.
 	Elem func(attrs any, x, y float64) float64
+	// Optional is set for ops that only devices execute whose WeightPrepacker.Prepack returns them;
+	// others refuse them with ErrUnsupported. Programs have them only on those devices.
+	Optional bool
 	// Cost returns the number of floating-point operations. Nil: one for each element of output 0.
 	Cost func(attrs any, in, out []Spec) (flops int64)
 }

@@ -57,6 +57,8 @@ type planned struct {
 	rules  [][]groupRule // by objective and group
 	stage  int           // stages of Options.Unfreeze that are unfrozen
 
+	prepack bool // predictions may read prepacked weights: of a predictor
+
 	residents []extent // by index in Options.Resident
 
 	homes    ir.Homes // of values that outlive a step; all programs share them
@@ -364,7 +366,7 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k programKey) (cfg compile.Config, err error) {
 	o := &p.opt
 	cfg = compile.Config{
-		Mode: k.mode, Averaged: k.averaged,
+		Mode: k.mode, Averaged: k.averaged, Prepack: p.prepack,
 		Offload: compile.Offload(o.Offload), Homes: &p.homes, Device: o.Device, Debug: o.Debug,
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
 		Distinct:  k.distinct,

@@ -32,6 +32,10 @@ type PredictorOptions struct {
 	// which its first row arrived. Default 0: a batch takes the rows that wait when the device
 	// becomes free, and no row waits for another.
 	MaxDelay time.Duration
+	// NoPrepack computes weights in the form that the device's kernels read in each batch, not once for
+	// each change of the weights: the plan then has no prepacked weights. Single rows take longer; no bit
+	// changes. Default: off.
+	NoPrepack bool
 	// Views is the number of further predictors that share the weights of this one; see
 	// Predictor.View. Default: none. Each takes the memory of a slot, of results and of scratch.
 	Views int
@@ -89,6 +93,8 @@ type predictorWeights struct {
 	update  sync.Mutex
 	loaded  arena.Event // passes when the copies of an update are done
 	compute arena.Stream
+	prepack kernels.Program // computes the prepacked weights; nil if there are none
+	stale   error           // why they are not those of the parameters; the run locks guard it
 
 	mu    sync.Mutex
 	lanes []*lane

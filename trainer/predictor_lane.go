@@ -80,7 +80,13 @@ func (w *predictorWeights) openMemory() (err error) {
 			return err
 		}
 	}
-	return m.writeInitialValues(w.compute)
+	if err := m.writeInitialValues(w.compute); err != nil {
+		return err
+	}
+	if err := w.bindPrepack(); err != nil {
+		return err
+	}
+	return w.repack()
 }
 
 // newLane makes lane i. After an error, close releases what was made.
@@ -233,6 +239,9 @@ func (w *predictorWeights) close() error {
 			errs = append(errs, l.stream.Close())
 		}
 		l.fields, l.results, l.status, l.rows = nil, nil, nil, nil
+	}
+	if w.prepack != nil {
+		errs = append(errs, w.prepack.Close())
 	}
 	if w.loaded != nil {
 		errs = append(errs, w.loaded.Close())

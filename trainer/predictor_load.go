@@ -156,7 +156,7 @@ func (p *Predictor) LoadPredictor(ctx context.Context, q *Predictor) error {
 	}
 	// The copies are made in Go memory, so that no call holds the locks of both predictors.
 	data := make([][]byte, len(all))
-	err = q.weights.change(func() error {
+	err = q.weights.hold(func() error {
 		for i, w := range all {
 			data[i] = make([]byte, w.Spec.Bytes())
 			if err := q.weights.memory.read(w.from.Ref, w.Name, data[i]); err != nil {
@@ -226,8 +226,21 @@ func (p *Predictor) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// change calls f while no batch is being computed and nothing else changes the weights.
+// change calls f, which changes the weights, while no batch is being computed, and prepacks them: also
+// after an error, since f may have changed some.
 func (w *predictorWeights) change(f func() error) error {
+	return w.hold(func() (err error) {
+		defer func() { // after a panic of f, too
+			if repacked := w.repack(); err == nil {
+				err = repacked
+			}
+		}()
+		return f()
+	})
+}
+
+// hold calls f while no batch is being computed and nothing else changes the weights.
+func (w *predictorWeights) hold(f func() error) error {
 	w.update.Lock()
 	defer w.update.Unlock()
 	for _, l := range w.lanes {

@@ -19,7 +19,7 @@ import (
 // arena for them. A lane is the memory of one batch; there is one for the predictor and one for each
 // view.
 //
-//	parameters │ running statistics │ slot 0 │ results 0 │ scratch 0 │ slot 1 │ results 1 │ …
+//	parameters │ running statistics │ prepacked weights │ slot 0 │ results 0 │ scratch 0 │ slot 1 │ results 1 │ …
 type predictorPlan struct {
 	*planned
 	opt     PredictorOptions
@@ -38,6 +38,7 @@ func planPredictor(ctx context.Context, model ModelFunc, opt PredictorOptions) (
 		opt: Options{Device: opt.Device, Batch: opt.Batch, Memory: opt.Memory, Fields: opt.Fields, Seed: opt.Seed,
 			Precision: opt.Precision, KeepFloat32: opt.KeepFloat32, AllowMerged: opt.AllowMerged},
 		programs: make(map[programKey]*ir.Program),
+		prepack:  !opt.NoPrepack,
 	}
 	p.planned.model = func(g *gorgonia.ExprGraph, batch int) (Model, error) {
 		m, err := model(g, batch)
@@ -67,6 +68,9 @@ func planPredictor(ctx context.Context, model ModelFunc, opt PredictorOptions) (
 		p.scratch = max(p.scratch, prog.Plan.Bytes)
 	}
 	p.homes.Sealed = true
+	if err := p.compilePrepacking(ctx); err != nil {
+		return nil, err
+	}
 	return p, errors.Join(p.checkNames(), p.layOut())
 }
 
@@ -82,6 +86,9 @@ func (p *predictorPlan) layOut() error {
 	}
 	shared(ir.Parameters, "parameters")
 	shared(ir.Statistics, "running statistics")
+	if len(p.homes.Parts(ir.Prepacked)) > 0 {
+		shared(ir.Prepacked, "prepacked weights")
+	}
 	for i := range p.regions {
 		lane := &p.regions[i]
 		lane[ir.Slot].Region = layout.AddRegion(l, fmt.Sprintf("slot %d", i), p.homes.Parts(ir.Slot))

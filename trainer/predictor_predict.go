@@ -189,6 +189,9 @@ func (p *Predictor) compute(batch []*predictRequest) (rows int, err error) {
 	if err := l.stream.Sync(); err != nil { // a closed device has freed the memory: nothing may be written there
 		return 0, err
 	}
+	if p.weights.stale != nil {
+		return 0, p.weights.stale
+	}
 	if p.weights.memory.touch != nil {
 		for _, s := range l.spans {
 			p.weights.memory.willWrite(s)

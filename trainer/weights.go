@@ -219,5 +219,8 @@ func (p *Predictor) useWeights(ctx context.Context, writes bool, f func(w Weight
 	if writes {
 		access.set = map[string]bool{}
 	}
+	if !writes {
+		return p.weights.hold(func() error { return withWeights(access, f) })
+	}
 	return p.weights.change(func() error { return withWeights(access, f) })
 }

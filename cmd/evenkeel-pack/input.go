@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,86 +13,139 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/csv"
 	"github.com/evenkeel/evenkeel/dataloader/images"
+	"github.com/evenkeel/evenkeel/dataloader/jsonl"
 	"github.com/evenkeel/evenkeel/dataloader/npy"
-	"github.com/evenkeel/evenkeel/dataloader/pack"
 	"github.com/evenkeel/evenkeel/dataloader/parquet"
 	"github.com/evenkeel/evenkeel/dataloader/shards"
-	"github.com/evenkeel/evenkeel/dataloader/table"
+	"github.com/evenkeel/evenkeel/dataloader/tokens"
 )
 
-// formats are the values of -format.
-var formats = []string{"images", "shards", "parquet", "csv", "npy", "mnist", "cifar10", "cifar100"}
+// format is a value of -format.
+type format struct {
+	name string
+	ends []string // of names of files
+	uses string   // flags, beside those of every format
+	open func(in *input, f flags) error
+	hint string // about data that do not fit their fields
+}
+
+// formats are all formats. A folder is one of images.
+var formats = []format{
+	{"images", nil, "size channels encoded classes", (*input).openFolder, ""},
+	{"shards", []string{".tar", ".tar.gz", ".tgz", ".tar.zst"}, "size channels encoded classes fields index", (*input).openShards, ""},
+	{"parquet", []string{".parquet", ".parq"}, "size channels encoded classes columns", (*input).openParquet, "name:image marks images, " + labelHint},
+	{"csv", []string{".csv", ".tsv"}, "classes columns missing", (*input).openCSV, labelHint + ", and -missing lists other texts of missing values"},
+	{"jsonl", []string{".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst"}, "classes columns", (*input).openLines, labelHint},
+	{"npy", []string{".npy", ".npz"}, "columns", (*input).openArrays, ""},
+	{"tokens", []string{".bin"}, "window bits", (*input).openTokens, ""},
+	{"mnist", nil, "classes part", known(func(dir string) (_, _ dataloader.Dataset, err error) { return dataloader.MNIST(dir, 1, 28, 28) }), ""},
+	{"cifar10", nil, "classes part", known(dataloader.CIFAR10), ""},
+	{"cifar100", nil, "classes part", known(dataloader.CIFAR100), ""},
+}
+
+// labelHint is about columns of tables.
+const labelHint = "name:class makes labels of texts, name:?0 stores 0 for a missing value"
+
+// explain adds the hint to an error of data that do not fit their fields.
+func (g *format) explain(err error) error {
+	if g.hint == "" || !errors.Is(err, dataloader.ErrField) && !errors.Is(err, dataloader.ErrFormat) {
+		return err
+	}
+	return fmt.Errorf("%w\nin -columns %s", err, g.hint)
+}
+
+// every are the flags that every format uses.
+const every = "o format workers seed q"
+
+// formatNames returns the values of -format.
+func formatNames() (names []string) {
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// formatOf returns the format of the input, from -format or its name.
+func formatOf(f flags) (*format, error) {
+	name := strings.ToLower(f.input)
+	if info, err := os.Stat(f.input); f.format == "" && err == nil && info.IsDir() {
+		f.format = "images"
+	}
+	for i, g := range formats {
+		ends := func(end string) bool { return strings.HasSuffix(name, end) }
+		if f.format == g.name || f.format == "" && slices.ContainsFunc(g.ends, ends) {
+			return &formats[i], nil
+		}
+	}
+	switch ext := filepath.Ext(name); {
+	case f.format == "arrow" || f.format == "" && slices.Contains([]string{".arrow", ".arrows", ".feather"}, ext):
+		return nil, fmt.Errorf("%s: Arrow is read by dataloader/arrow, a module of its own: write a program with its Open and pack.Write: %w", f.input, errUsage)
+	case f.format != "":
+		return nil, fmt.Errorf("-format %s: want one of %s: %w", f.format, strings.Join(formatNames(), ", "), errUsage)
+	}
+	return nil, fmt.Errorf("%s: its name does not tell the format: give -format: %w", f.input, errUsage)
+}
+
+// check returns an error for the flags that the format does not use.
+func (g *format) check(f flags) error {
+	var errs []error
+	for _, name := range f.given {
+		switch {
+		case slices.Contains(strings.Fields(every+" "+g.uses), name):
+		case name == "encoded":
+			errs = append(errs, fmt.Errorf("-encoded: format %s has no encoded images, only images, shards and parquet have them: %w", g.name, errUsage))
+		case name == "size" || name == "channels":
+			errs = append(errs, fmt.Errorf("-%s: format %s has no images to decode: %w", name, g.name, errUsage))
+		default:
+			errs = append(errs, fmt.Errorf("-%s: format %s does not use it: %w", name, g.name, errUsage))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // input is an open dataset.
 type input struct {
+	format             *format
 	dataloader.Dataset          // passed on as it is, since it may have blocks or encoded bytes
 	images             []string // names of the fields with images
+	labels             []string // names of the fields with labels
+	classes            map[string][]string
 	notes              map[string]string
 	close              func() error
 }
 
-// formatOf returns the format of the input, from -format or its name.
-func formatOf(f flags) (string, error) {
-	if f.format != "" {
-		if !slices.Contains(formats, f.format) {
-			return "", fmt.Errorf("-format %s: want one of %s: %w", f.format, strings.Join(formats, ", "), errUsage)
-		}
-		return f.format, nil
-	}
-	if info, err := os.Stat(f.input); err == nil && info.IsDir() {
-		return "images", nil
-	}
-	name := strings.ToLower(f.input)
-	for _, e := range []struct{ end, format string }{
-		{".parquet", "parquet"}, {".parq", "parquet"}, {".csv", "csv"}, {".tsv", "csv"}, {".npy", "npy"}, {".npz", "npy"},
-		{".tar", "shards"}, {".tar.gz", "shards"}, {".tgz", "shards"}, {".tar.zst", "shards"},
-	} {
-		if strings.HasSuffix(name, e.end) {
-			return e.format, nil
-		}
-	}
-	return "", fmt.Errorf("%s: its name does not tell the format: give -format: %w", f.input, errUsage)
-}
-
-// open opens the input.
+// open opens the input. It returns early when ctx is done; the program then ends.
 func open(ctx context.Context, f flags) (*input, error) {
-	format, err := formatOf(f)
+	g, err := formatOf(f)
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(g.check(f), ctx.Err()); err != nil {
 		return nil, err
 	}
-	in := &input{notes: map[string]string{"source": filepath.Base(f.input), "format": format}, close: func() error { return nil }}
-	switch format {
-	case "images":
-		err = in.openFolder(f)
-	case "shards":
-		err = in.openShards(f)
-	case "parquet":
-		err = in.openParquet(f)
-	case "csv":
-		err = in.openCSV(f)
-	case "npy":
-		err = in.openArrays(f)
-	default:
-		err = in.openKnown(f, format)
+	in := &input{format: g, notes: map[string]string{"source": filepath.Base(f.input), "format": g.name}, close: func() error { return nil }}
+	opened := make(chan error, 1)
+	go func() { opened <- g.open(in, f) }() // which may read large files
+	select {
+	case err = <-opened:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, err
+		return nil, g.explain(err)
 	}
-	if _, ok := in.Dataset.(pack.EncodedSource); f.encoded && (!ok || len(in.images) == 0) {
-		return nil, errors.Join(fmt.Errorf("-encoded: only a folder of images and shards have encoded images: %w", errUsage), in.close())
+	if f.encoded && len(in.images) == 0 {
+		return nil, errors.Join(fmt.Errorf("-encoded: no field with images: mark one, as -h says: %w", errUsage), in.close())
 	}
 	return in, nil
 }
 
-// pipeline returns the decoder of images.
+// pipeline returns the decoder of images. Those that stay encoded need no size.
 func (f flags) pipeline() (*images.Pipeline, error) {
-	if f.height == 0 {
+	if f.height == 0 && !f.encoded {
 		return nil, fmt.Errorf("give the size of images, such as -size 224x224: %w", errUsage)
 	}
-	return images.New(images.Options{Height: f.height, Width: f.width, Channels: f.channels})
+	return images.New(images.Options{Height: max(f.height, 1), Width: max(f.width, 1), Channels: f.channels})
 }
 
 // openFolder opens a folder of images.
@@ -103,24 +154,16 @@ func (in *input) openFolder(f flags) error {
 	if err != nil {
 		return err
 	}
-	d, err := images.Open(f.input, images.FolderOptions{Pipeline: p})
+	in.images, in.labels = []string{"x"}, []string{"y"}
+	if err := in.listClasses(f); err != nil {
+		return err
+	}
+	listed := in.classes["y"]
+	d, err := images.Open(f.input, images.FolderOptions{Pipeline: p, Classes: listed, AllowEmpty: listed != nil})
 	if err != nil {
 		return err
 	}
-	classes, err := json.Marshal(d.Classes())
-	if err != nil {
-		return errors.Join(err, d.Close())
-	}
-	in.Dataset, in.images, in.close = d, []string{"x"}, d.Close
-	in.notes["classes"] = string(classes)
-	if f.encoded {
-		root, err := os.OpenRoot(f.input)
-		if err != nil {
-			return errors.Join(err, d.Close())
-		}
-		in.Dataset = &encodedFolder{d, root}
-		in.close = func() error { return errors.Join(d.Close(), root.Close()) }
-	}
+	in.Dataset, in.close, in.classes["y"] = d, d.Close, d.Classes()
 	return nil
 }
 
@@ -139,6 +182,7 @@ func (in *input) openShards(f flags) error {
 			field.Ext, field.Decoder = e, shards.JSON(path, arena.Float32)
 		case ext == "cls":
 			field.Decoder = shards.Integer(arena.Int32)
+			in.labels = append(in.labels, name)
 		default:
 			p, err := f.pipeline()
 			if err != nil {
@@ -149,34 +193,15 @@ func (in *input) openShards(f flags) error {
 		}
 		opt.Fields = append(opt.Fields, field)
 	}
+	if err := in.listClasses(f); err != nil {
+		return err
+	}
 	d, err := shards.Open(f.input, opt)
 	if err != nil {
 		return err
 	}
 	in.Dataset, in.close = d, d.Close
 	return nil
-}
-
-// tableColumns returns the columns of -columns.
-func (in *input) tableColumns(f flags) (all []table.Column, err error) {
-	if f.columns == "" {
-		return nil, nil
-	}
-	for spec := range strings.SplitSeq(f.columns, ",") {
-		name, kind, marked := strings.Cut(spec, ":")
-		c := table.Column{Name: name}
-		if marked && kind != "image" {
-			return nil, fmt.Errorf("-columns %s: want a name, or name:image: %w", spec, errUsage)
-		}
-		if marked {
-			if c.Decoder, err = f.pipeline(); err != nil {
-				return nil, err
-			}
-			in.images = append(in.images, name)
-		}
-		all = append(all, c)
-	}
-	return all, nil
 }
 
 // openParquet opens Parquet files.
@@ -186,13 +211,11 @@ func (in *input) openParquet(f flags) error {
 		return err
 	}
 	d, err := parquet.Open(f.input, parquet.Options{Columns: columns})
-	if errors.Is(err, dataloader.ErrField) {
-		return fmt.Errorf("%w\nchoose columns with -columns: name:image marks images; texts need a program with pack.Write", err)
-	}
 	if err != nil {
 		return err
 	}
 	in.Dataset, in.close = d, d.Close
+	in.findClasses(d.Classes)
 	return nil
 }
 
@@ -212,19 +235,65 @@ func (in *input) openArrays(f flags) error {
 
 // openCSV opens a table of text.
 func (in *input) openCSV(f flags) error {
-	var opt csv.Options
-	columns, err := in.tableColumns(f)
+	opt := csv.Options{Held: held}
+	if f.missing != "" {
+		opt.Missing = strings.Split(f.missing, ",")
+	}
+	columns, err := in.chooseColumns(f)
 	if err != nil {
 		return err
 	}
 	for _, c := range columns {
-		if c.Decoder != nil {
-			return fmt.Errorf("-columns %s: a table of text has no images: %w", f.columns, errUsage)
+		if c.shape != nil {
+			return fmt.Errorf("-columns %s: a column of a table of text has one number: x=a;b;c makes a vector: %w", f.columns, errUsage)
 		}
-		opt.Fields = append(opt.Fields, csv.Field{Name: c.Name})
+		field := csv.Field{Name: c.field, Type: c.dtype, Fill: c.fill, Classes: in.classes[c.field], FindClasses: c.isClass && in.classes[c.field] == nil}
+		if c.renamed {
+			field.Columns = strings.Split(c.name, ";")
+		}
+		opt.Fields = append(opt.Fields, field)
 	}
-	opt.Held = 4 // pieces of the file, which may be larger than memory
 	d, err := csv.Open(f.input, opt)
+	if err != nil {
+		return err
+	}
+	in.Dataset, in.close = d, d.Close
+	in.findClasses(d.Classes)
+	return nil
+}
+
+// openLines opens JSON lines.
+func (in *input) openLines(f flags) error {
+	opt := jsonl.Options{Held: held}
+	columns, err := in.chooseColumns(f)
+	if err != nil {
+		return err
+	}
+	if columns == nil {
+		return fmt.Errorf("name the members that become fields, such as -columns x=meta.embedding:float32[128],y=kind:class: %w", errUsage)
+	}
+	for _, c := range columns {
+		opt.Fields = append(opt.Fields, jsonl.Field{Name: c.field, Path: c.name, Type: c.dtype, Shape: c.shape, Fill: c.fill,
+			Classes: in.classes[c.field], FindClasses: c.isClass && in.classes[c.field] == nil})
+	}
+	d, err := jsonl.Open(f.input, opt)
+	if err != nil {
+		return err
+	}
+	in.Dataset, in.close = d, d.Close
+	in.findClasses(d.Classes)
+	return nil
+}
+
+// held is the number of decoded pieces of a file, which may be larger than memory.
+const held = 4
+
+// openTokens opens files of tokens.
+func (in *input) openTokens(f flags) error {
+	if f.window == 0 {
+		return fmt.Errorf("give the number of tokens of a sample, such as -window 1024: %w", errUsage)
+	}
+	d, err := tokens.Open(f.input, tokens.Options{Window: f.window, Bits: f.bits})
 	if err != nil {
 		return err
 	}
@@ -232,23 +301,21 @@ func (in *input) openCSV(f flags) error {
 	return nil
 }
 
-// openKnown opens the part of a data set that package dataloader reads.
-func (in *input) openKnown(f flags, format string) error {
-	read := map[string]func() (train, test dataloader.Dataset, err error){
-		"mnist":    func() (_, _ dataloader.Dataset, err error) { return dataloader.MNIST(f.input, 1, 28, 28) },
-		"cifar10":  func() (_, _ dataloader.Dataset, err error) { return dataloader.CIFAR10(f.input) },
-		"cifar100": func() (_, _ dataloader.Dataset, err error) { return dataloader.CIFAR100(f.input) },
-	}[format]
-	train, test, err := read()
-	if err != nil {
-		return err
+// known opens the part of a data set that package dataloader reads.
+func known(read func(dir string) (train, test dataloader.Dataset, err error)) func(in *input, f flags) error {
+	return func(in *input, f flags) error {
+		in.labels = []string{"y"}
+		if err := in.listClasses(f); err != nil {
+			return err
+		}
+		train, test, err := read(f.input)
+		if err != nil {
+			return err
+		}
+		in.notes["part"] = f.part
+		if in.Dataset = train; f.part == "test" {
+			in.Dataset = test
+		}
+		return nil
 	}
-	in.notes["part"] = f.part
-	if in.Dataset = train; f.part == "test" {
-		in.Dataset = test
-	}
-	return nil
 }
-
-// sorted returns the keys of a map in order.
-func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

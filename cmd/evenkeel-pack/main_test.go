@@ -65,7 +65,7 @@ func inputs(t testing.TB) string {
 		}
 		write(fmt.Sprintf("train-%d.tar", shard), b.Bytes())
 	}
-	write("table.csv", []byte("a,b,label\n1.5,2,0\n-1,4,1\n"))
+	write("table.csv", []byte("a,b,kind\n1.5,2,dog\n-1,4,cat\nNA,5,\n"))
 	return dir
 }
 
@@ -139,34 +139,9 @@ func TestPicturesArePacked(t *testing.T) {
 				t.Errorf("%s: -info printed %q, want %q", name, text, want)
 			}
 		}
-		if strings.HasPrefix(name, "folder") && !strings.Contains(text, `classes: ["a","b"]`) {
+		if strings.HasPrefix(name, "folder") && !strings.Contains(text, `y            int32, 2 classes: ["a" "b"]`) {
 			t.Errorf("%s: -info printed %q", name, text)
 		}
-	}
-}
-
-func TestTablesArePacked(t *testing.T) {
-	dir := inputs(t)
-	out := filepath.Join(dir, "out.pack")
-	do(t, "-o", out, "-columns", "label,a", filepath.Join(dir, "table.csv"))
-	d, err := pack.Open(out, pack.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	got := make([]float32, 2)
-	b := [][]byte{make([]byte, 4), make([]byte, 4)}
-	if err := d.Fetch(t.Context(), dataloader.At{Index: 1}, b); err != nil {
-		t.Fatal(err)
-	}
-	got[0], got[1] = dataloader.View[float32](b[0])[0], dataloader.View[float32](b[1])[0]
-	if got[0] != 1 || got[1] != -1 || d.Fields()[0].Name != "label" {
-		t.Errorf("got %v of %v", got, d.Fields())
-	}
-	do(t, "-q", "-o", out, "../../dataloader/npy/testdata/v1.npy")
-	do(t, "-o", out, "-size", "4x4", "-columns", "image:image,label", "../../dataloader/parquet/testdata/images.parquet")
-	if text := do(t, "-q", "-info", out); text != "" {
-		t.Errorf("-q printed %q", text)
 	}
 }
 
@@ -191,8 +166,27 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"name=extension", []string{"-o", out, "-fields", "jpg", dir + "/train-0.tar"}},
 		{"name:image", []string{"-o", out, "-columns", "a:jpg", filepath.Join(dir, "table.csv")}},
 		{"no images", []string{"-o", out, "-size", "2x2", "-columns", "a:image", filepath.Join(dir, "table.csv")}},
+		{"format csv has no images: ", []string{"-o", out, "-columns", "a:image", filepath.Join(dir, "table.csv")}},
+		{"format jsonl has no images: ", []string{"-o", out, "-columns", "a:image", filepath.Join(dir, "lines.jsonl")}},
+		{"-columns x=meta.embedding", []string{"-o", out, filepath.Join(dir, "lines.jsonl")}},
+		{"a vector", []string{"-o", out, "-columns", "a:float32[2]", filepath.Join(dir, "table.csv")}},
+		{"-window 1024", []string{"-o", out, filepath.Join(dir, "tokens.bin")}},
+		{"-window: format csv does not use it", []string{"-o", out, "-window", "3", filepath.Join(dir, "table.csv")}},
+		{"-part: format images does not use it", []string{"-o", out, "-part", "test", "-size", "2x2", filepath.Join(dir, "photos")}},
+		{"a module of its own", []string{"-o", out, filepath.Join(dir, "a.feather")}},
+		{"a module of its own", []string{"-o", out, "-format", "arrow", filepath.Join(dir, "table.csv")}},
+		{"no field with images", []string{"-o", out, "-encoded", "-fields", "y=cls", dir + "/train-0.tar"}},
+		{"no field with images", []string{"-o", out, "-encoded", "-columns", "label", "../../dataloader/parquet/testdata/images.parquet"}},
+		{"is no pack, and is not replaced", []string{"-o", filepath.Join(dir, "table.csv"), filepath.Join(dir, "table.csv")}},
+		{"-encoded: only -o uses it", []string{"-info", out, "-encoded"}},
+		{"the input is empty", []string{"-o", out, ""}},
+		{"want FILE or FIELD=FILE", []string{"-o", out, "-columns", "y=kind:class", "-classes", "y=", filepath.Join(dir, "table.csv")}},
+		{"-missing lists other texts of missing values", []string{"-o", out, "-columns", "a", filepath.Join(dir, "table.csv")}},
+		{"name:class makes labels of texts", []string{"-o", out, "-columns", "kind,a:?0", "-missing", "NA", filepath.Join(dir, "table.csv")}},
+		{"label 1 of 1 classes", []string{"-o", out, "-size", "2x2", "-classes", put(t, dir, "one.txt", []byte("one")), dir + "/train-1.tar"}},
+		{"want a regular file", []string{"-o", dir, filepath.Join(dir, "table.csv")}},
 		{"name:image marks images", []string{"-o", out, "../../dataloader/parquet/testdata/images.parquet"}},
-		{"only a folder of images and shards", []string{"-o", out, "-encoded", filepath.Join(dir, "table.csv")}},
+		{"csv has no encoded images, only images, shards and parquet", []string{"-o", out, "-encoded", filepath.Join(dir, "table.csv")}},
 		{"missing.csv", []string{"-o", out, filepath.Join(dir, "missing.csv")}},
 		{"missing.pack", []string{"-info", filepath.Join(dir, "missing.pack")}},
 		{"a pack", []string{"-verify", filepath.Join(dir, "table.csv")}},
@@ -206,12 +200,18 @@ func TestMistakesAreExplained(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a pack was written")
 	}
+	do(t, "-o", put(t, dir, "empty", nil), "-columns", "b", filepath.Join(dir, "table.csv")) // as mktemp makes it
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := run(ctx, []string{"-o", out, filepath.Join(dir, "table.csv")}, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: got %v", err)
 	}
-	if err := run(t.Context(), []string{"-h"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-h: got %v", err)
+	var messages bytes.Buffer
+	if err := run(t.Context(), []string{"-h"}, io.Discard, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-columns columns") {
+		t.Errorf("-h: got %v and %q", err, messages.String())
+	}
+	messages.Reset()
+	if err := run(t.Context(), []string{"-workers", "x"}, io.Discard, &messages); !errors.Is(err, errUsage) || messages.Len() > 0 {
+		t.Errorf("-workers x: got %v and %q", err, messages.String())
 	}
 }

@@ -21,7 +21,7 @@ type Column = table.Column
 // Options of Open. The zero value reads all columns.
 type Options struct {
 	// Columns are the columns to read, in the order of the fields; nil: all, by the rules of package
-	// table. Columns of text or bytes must be listed with Classes or a Decoder.
+	// table. Columns of text or bytes must be listed with Classes, FindClasses or a Decoder.
 	Columns []Column
 	// Limit is the most bytes that one record batch may have, compressed and decompressed, where it is
 	// read into memory; 0: 256 MiB. Larger record batches are an error.
@@ -137,7 +137,10 @@ func (d *Dataset) describe(ctx context.Context, opt Options) error {
 	if err := s.targets(ctx, columns); err != nil {
 		return fmt.Errorf("arrow %s: %w", files[0].name, err)
 	}
-	return d.serve(files, opt)
+	if err := d.serve(files, opt); err != nil {
+		return err
+	}
+	return d.findClasses(ctx, columns)
 }
 
 // choose finds the columns in the first file.
@@ -224,6 +227,50 @@ func (d *Dataset) serve(files []*file, opt Options) (err error) {
 		d.Dataset, err = dataloader.FromBlocks(s, dataloader.BlockOptions{Held: opt.Held})
 	}
 	return err
+}
+
+// findClasses reads the columns whose classes are to be found, batch by batch.
+func (d *Dataset) findClasses(ctx context.Context, columns []Column) error {
+	s := d.source
+	if !slices.ContainsFunc(s.columns, func(c column) bool { return c.Finding() }) {
+		return nil
+	}
+	rows, _ := d.Dataset.(*mapped)
+	var block dataloader.Block
+	for i, n := range s.sizes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if rows != nil {
+			block = rows.batches[i]
+		} else {
+			var err error
+			if block, err = s.Load(ctx, i, block); err != nil {
+				return err
+			}
+		}
+		for row := range n {
+			if err := block.Fetch(ctx, row, dataloader.At{}, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for k, c := range s.columns {
+		if err := c.Found(k, columns[k]); err != nil {
+			return fmt.Errorf("arrow %s: %w", d.files[0].Name(), err)
+		}
+	}
+	return nil
+}
+
+// Classes returns the classes of a field with Column.Classes or FindClasses, else nil.
+func (d *Dataset) Classes(name string) []string {
+	for _, c := range d.source.columns {
+		if c.Field.Name == name {
+			return c.Target.Classes()
+		}
+	}
+	return nil
 }
 
 // Blocks implements dataloader.Blocked. A dataset whose rows are read where they are has no blocks.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -112,6 +113,30 @@ func TestValuesWithARule(t *testing.T) {
 		number := func(s string) json.Number { return json.Number(s) }
 		tabletest.Compare(t, open(t, "growing.arrows", opt),
 			map[string][]any{"x": {number("0"), number("1"), number("0"), number("1"), number("2"), number("2"), number("2"), number("0")}}, "")
+	}
+}
+
+func TestFoundClassesAreThoseOfAllBatches(t *testing.T) {
+	t.Parallel()
+	for _, opt := range ways {
+		opt.Columns = []arrow.Column{{Name: "x", Field: "y", FindClasses: true}}
+		d := open(t, "growing.arrows", opt)
+		if got := d.Classes("y"); !slices.Equal(got, []string{"cat", "dog", "ox"}) || d.Classes("x") != nil {
+			t.Errorf("classes %q", got)
+		}
+		for i, want := range []string{"0", "1", "0", "1", "2", "2", "2", "0"} {
+			if got := tabletest.Numbers(d.Fields()[0], tabletest.Fetch(t, d, i)[0]); got[0] != want {
+				t.Errorf("row %d: got %v, want %s", i, got, want)
+			}
+		}
+		opt.Columns = []arrow.Column{{Name: "view", FindClasses: true}, {Name: "day"}}
+		if got := open(t, "rules.arrow", opt).Classes("view"); !slices.Equal(got, []string{"a text of more than twelve bytes", "cat", "dog"}) {
+			t.Errorf("classes %q", got)
+		}
+		opt.Columns = []arrow.Column{{Name: "x", FindClasses: true, Fill: new(0.0)}}
+		if _, err := arrow.Open("testdata/growing.arrows", opt); !errors.Is(err, dataloader.ErrField) || !strings.Contains(err.Error(), "depend on the data") {
+			t.Errorf("a label as fill: got %v", err)
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func (b *batch) open(at place, record arrow.RecordBatch, columns []column) (err 
 	return nil
 }
 
-// Fetch implements dataloader.Block.
+// Fetch implements dataloader.Block. Without dst it reads the columns whose classes are to be found.
 func (b *batch) Fetch(_ context.Context, row int, at dataloader.At, dst [][]byte) (err error) {
 	k := 0
 	defer b.recovered(row, &k, &err)
@@ -73,7 +73,13 @@ func (b *batch) Fetch(_ context.Context, row int, at dataloader.At, dst [][]byte
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	}
 	for ; k < len(b.views); k++ {
-		if err := b.views[k].fetch(row, at, dst[k]); err != nil {
+		var field []byte
+		if dst != nil {
+			field = dst[k]
+		} else if !b.views[k].column.Finding() {
+			continue
+		}
+		if err := b.views[k].fetch(row, at, field); err != nil {
 			var p *table.Problem
 			if errors.As(err, &p) {
 				return b.fail(row, k, p.Want, p.Got, nil)

@@ -26,9 +26,9 @@ func columns(name string) []arrow.Column {
 	case "images.arrow":
 		return []arrow.Column{{Name: "image", Decoder: tabletest.LastByte{}}, {Name: "label"}}
 	case "rules.arrow":
-		return []arrow.Column{{Name: "dec"}, {Name: "view", Classes: []string{"cat", "dog"}}, {Name: "s.b.c"}}
+		return []arrow.Column{{Name: "dec"}, {Name: "view", Classes: []string{"cat", "dog"}}, {Name: "large", FindClasses: true}, {Name: "s.b.c"}}
 	case "growing.arrows":
-		return []arrow.Column{{Name: "x", Classes: []string{"cat", "dog", "ox"}}}
+		return []arrow.Column{{Name: "x", FindClasses: true}}
 	case "nested.arrow":
 		return []arrow.Column{{Name: "x"}}
 	case "holes.arrow":

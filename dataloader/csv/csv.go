@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"math"
-	"runtime"
 	"slices"
 	"sort"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/parallel"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 )
@@ -57,9 +57,6 @@ func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Da
 
 // open makes a dataset of the files at a place, and closes them after an error.
 func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
 	files, err := at(".csv", ".tsv")
 	if err != nil {
 		return nil, err
@@ -73,6 +70,9 @@ func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
 }
 
 func (t *tables) open(ctx context.Context, opt Options) (dataloader.Dataset, error) {
+	if err := opt.check(); err != nil {
+		return nil, t.named(err)
+	}
 	t.opt = opt
 	for _, m := range opt.Missing {
 		t.missing[m] = true
@@ -82,25 +82,23 @@ func (t *tables) open(ctx context.Context, opt Options) (dataloader.Dataset, err
 	}
 	var err error
 	if t.fields, t.targets, err = bind(opt.Fields, t.names); err != nil {
-		return nil, err
+		return nil, t.named(err)
 	}
 	if len(t.pieces) == 0 {
 		return nil, fmt.Errorf("%s: %w", t.files[0].Name(), dataloader.ErrEmpty)
-	}
-	if opt.Workers == 0 {
-		opt.Workers = runtime.GOMAXPROCS(0)
 	}
 	if err := t.findClasses(ctx, opt.Workers); err != nil {
 		return nil, err
 	}
 	if opt.Held > 0 {
-		return dataloader.FromBlocks(t, dataloader.BlockOptions{Held: opt.Held})
+		ds, err := dataloader.FromBlocks(t, dataloader.BlockOptions{Held: opt.Held})
+		return ds, t.named(err)
 	}
 	m, err := t.loadAll(ctx, opt)
 	if err != nil {
 		return nil, err
 	}
-	return m, dataloader.Check(m)
+	return m, t.named(dataloader.Check(m))
 }
 
 // scan finds the columns and the pieces of all files.
@@ -142,75 +140,26 @@ func (t *tables) scan(ctx context.Context, opt Options) error {
 	return nil
 }
 
-// parallel calls f for all pieces, by several goroutines, and returns the error of the first piece
-// that failed.
-func (t *tables) parallel(ctx context.Context, workers int, f func(ctx context.Context, i int) error) error {
-	var next, failed atomic.Int64
-	failed.Store(int64(len(t.pieces)))
-	errs := make([]error, len(t.pieces))
-	var all sync.WaitGroup
-	for range min(workers, len(t.pieces)) {
-		all.Go(func() {
-			for {
-				i := next.Add(1) - 1
-				if i >= failed.Load() { // pieces before one that failed are read, so that the error is always the same
-					return
-				}
-				if errs[i] = f(ctx, int(i)); errs[i] == nil {
-					continue
-				}
-				for was := failed.Load(); i < was && !failed.CompareAndSwap(was, i); was = failed.Load() {
-				}
-			}
-		})
-	}
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mostClasses and mostText bound the memory of FindClasses.
-const mostClasses, mostText = 1 << 16, 16 << 20
-
 // findClasses makes the lists of classes.
 func (t *tables) findClasses(ctx context.Context, workers int) error {
-	found := make(map[int]map[string]bool) // by column
-	for column, targets := range t.targets {
-		for _, x := range targets {
-			if x.field.FindClasses {
-				found[column] = make(map[string]bool)
-			}
-		}
-	}
-	if len(found) == 0 {
+	finds := func(x target) bool { return x.field.FindClasses }
+	if !slices.ContainsFunc(t.targets, func(targets []target) bool { return slices.ContainsFunc(targets, finds) }) {
 		return nil
 	}
-	var mu sync.Mutex
-	size := 0
-	err := t.parallel(ctx, workers, func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, len(t.pieces), workers, func(ctx context.Context, i int) error {
 		var walk parser
 		buf, err := t.pieces[i].read(ctx, nil)
 		if err != nil {
 			return err
 		}
 		return t.records(&t.pieces[i], &walk, buf, func(_, column int, v []byte) error {
-			texts := found[column]
-			if texts == nil || len(v) == 0 || t.missing[string(v)] {
-				return nil
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if texts[string(v)] {
-				return nil
-			}
-			texts[string(v)] = true
-			if size += len(v); len(texts) > mostClasses || size > mostText {
-				return walk.problem(fmt.Sprintf("value of column %q", t.names[column]),
-					fmt.Sprintf("at most %d different texts of %d bytes in all", mostClasses, mostText), "more")
+			for _, x := range t.targets[column] {
+				if !finds(x) || len(v) == 0 || t.missing[string(v)] {
+					continue
+				}
+				if want := x.field.found.Add(v); want != "" {
+					return walk.problem(x.field.what(x), want, "more")
+				}
 			}
 			return nil
 		})
@@ -219,22 +168,23 @@ func (t *tables) findClasses(ctx context.Context, workers int) error {
 		return err
 	}
 	var errs []error
-	for column, texts := range found {
-		classes := make([]string, 0, len(texts)) // not nil, even if all are missing
-		for c := range texts {
-			classes = append(classes, c)
+	for k, f := range t.fields {
+		if !f.FindClasses {
+			continue
 		}
-		slices.Sort(classes)
-		for _, x := range t.targets[column] {
-			if !x.field.FindClasses {
-				continue
-			}
-			if problem := x.field.index(classes); problem != "" {
-				errs = append(errs, &dataloader.FieldError{Index: x.at, Name: x.field.Name, Problem: problem})
-			}
+		if problem := f.index(f.found.Sorted()); problem != "" {
+			errs = append(errs, &dataloader.FieldError{Index: k, Name: f.Name, Problem: problem})
 		}
 	}
-	return errors.Join(errs...)
+	return t.named(errors.Join(errs...))
+}
+
+// named adds the name of the first file to an error about the options.
+func (t *tables) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", t.files[0].Name(), err)
 }
 
 // Fields implements dataloader.BlockSource.
@@ -284,7 +234,7 @@ func (t *tables) loadAll(ctx context.Context, opt Options) (*memory, error) {
 	var used atomic.Int64 // with the texts
 	used.Store(bytes)
 	parsers := sync.Pool{New: func() any { return new(parser) }}
-	err := t.parallel(ctx, opt.Workers, func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, len(t.pieces), opt.Workers, func(ctx context.Context, i int) error {
 		if used.Load() > opt.Memory {
 			return fmt.Errorf("%s: the values of %d records take more than %d bytes (Options.Memory): set Options.Held to keep a few pieces at a time: %w",
 				t.files[0].Name(), m.Len(), opt.Memory, dataloader.ErrOption)

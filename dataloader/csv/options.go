@@ -7,6 +7,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
 	"github.com/evenkeel/evenkeel/dataloader/internal/number"
 )
 
@@ -44,8 +45,9 @@ type Field struct {
 	Type arena.DType
 	// Scale and Shift are those of the field: the device decodes a stored value x to Scale*x + Shift.
 	Scale, Shift float64
-	// Fill is stored for a missing value; nil: a missing value is an error. With classes it is the index
-	// of one.
+	// Fill is stored for a missing value; nil: a missing value is an error. With Classes it is the index
+	// of one, or a negative number, which layers.Ignore leaves out; with FindClasses the latter, since
+	// the indices depend on the file.
 	Fill *float64
 	// NonFinite allows NaN and infinities.
 	NonFinite bool
@@ -92,11 +94,12 @@ func (o *Options) check() error {
 // field is a Field with what follows from it.
 type field struct {
 	Field
-	out     dataloader.Field
-	size    int // bytes of a number
-	bytes   int // of a sample, 0 with a Decoder
-	fill    float64
-	classes map[string]int32
+	out    dataloader.Field
+	size   int // bytes of a number
+	bytes  int // of a sample, 0 with a Decoder
+	fill   float64
+	labels map[string]int32 // by class
+	found  classes.Found    // with FindClasses
 }
 
 // target is where the values of a column go. A column may have none, or several.
@@ -188,9 +191,6 @@ func (x *field) complete() string {
 	if !number.Stored(x.Type) {
 		return fmt.Sprintf("type %v: must be float32, float64, uint8, int32 or int64", x.Type)
 	}
-	if text && x.Type.Float() {
-		return fmt.Sprintf("classes are whole numbers, and its type is %v", x.Type)
-	}
 	x.size = int(x.Type.Size())
 	x.bytes = x.size * len(x.Columns)
 	x.out = dataloader.Field{Name: x.Name, Type: x.Type, Scale: x.Scale, Shift: x.Shift}
@@ -202,22 +202,17 @@ func (x *field) complete() string {
 			return fmt.Sprintf("%v does not hold the fill %v", x.Type, x.fill)
 		}
 	}
-	return x.index(x.Classes)
+	if text {
+		return x.index(x.Classes)
+	}
+	return ""
 }
 
 // index sets the classes.
-func (x *field) index(classes []string) string {
-	if len(classes) > 0 && !number.Holds(x.Type, float64(len(classes)-1)) {
-		return fmt.Sprintf("%v does not hold the number of %d classes", x.Type, len(classes))
-	}
-	x.Classes, x.classes = classes, make(map[string]int32, len(classes))
-	for i, c := range classes {
-		if _, twice := x.classes[c]; twice {
-			return fmt.Sprintf("class %q occurs twice", c)
-		}
-		x.classes[c] = int32(i)
-	}
-	return ""
+func (x *field) index(list []string) (problem string) {
+	x.Classes = list
+	x.labels, problem = classes.Index(list, x.FindClasses, x.Type, x.Fill)
+	return problem
 }
 
 // numbered returns the names of n columns without a header.

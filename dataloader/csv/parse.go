@@ -221,7 +221,7 @@ func (b *block) store(p *parser, row int, x target, v []byte, missing map[string
 	}
 	dst := column.Data[row*f.bytes+x.place*f.size:][:f.size]
 	if f.Classes != nil {
-		if i, ok := f.classes[string(v)]; ok {
+		if i, ok := f.labels[string(v)]; ok {
 			number.PutInt(f.Type, dst, int64(i))
 			return nil
 		}

@@ -165,5 +165,5 @@ func ExampleContactSheet() {
 		log.Fatal(err)
 	}
 	fmt.Println(sheet.Bounds().Size())
-	// Output: (220,106)
+	// Output: (604,234)
 }

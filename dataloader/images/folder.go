@@ -155,23 +155,55 @@ func (f *Folder) Close() error {
 
 // Fetch reads and decodes picture at.Index.
 func (f *Folder) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	name, label := f.Path(at.Index)
 	b, _ := f.buffers.Get().(*[]byte)
 	if b == nil {
 		b = new([]byte)
 	}
 	defer f.buffers.Put(b)
-	if err := f.read(ctx, b, path.Join(f.dir, name)); err != nil {
-		return named(err, path.Join(f.name, name))
+	name, label, err := f.load(ctx, at.Index, b)
+	if err != nil {
+		return err
 	}
 	if err := f.opt.Pipeline.Decode(at, *b, dst[0]); err != nil {
 		return named(err, path.Join(f.name, name))
 	}
 	binary.NativeEndian.PutUint32(dst[1], uint32(label))
 	return nil
+}
+
+// FetchEncoded is Fetch, except that of a picture whose dst is nil the contents of its file are
+// appended to encoded[0][:0] and the result is stored in encoded[0]. They are not checked. A label has
+// no encoded bytes.
+func (f *Folder) FetchEncoded(ctx context.Context, at dataloader.At, dst, encoded [][]byte) error {
+	if len(dst) != len(f.fields) || len(encoded) != len(f.fields) || dst[1] == nil {
+		return fmt.Errorf("image folder %s: %d and %d fields, want the %d of the dataset, of which the picture may be encoded: %w",
+			f.name, len(dst), len(encoded), len(f.fields), dataloader.ErrOption)
+	}
+	if dst[0] != nil {
+		return f.Fetch(ctx, at, dst)
+	}
+	_, label, err := f.load(ctx, at.Index, &encoded[0])
+	if err != nil {
+		return err
+	}
+	binary.NativeEndian.PutUint32(dst[1], uint32(label))
+	return nil
+}
+
+// load reads the file of picture i into the memory of b. It returns its path below the folder, and
+// its label.
+func (f *Folder) load(ctx context.Context, i int, b *[]byte) (name string, label int, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", 0, err
+	}
+	if i < 0 || i >= f.Len() {
+		return "", 0, fmt.Errorf("image folder %s: sample %d of %d: %w", f.name, i, f.Len(), dataloader.ErrOption)
+	}
+	name, label = f.Path(i)
+	if err := f.read(ctx, b, path.Join(f.dir, name)); err != nil {
+		return "", 0, named(err, path.Join(f.name, name))
+	}
+	return name, label, nil
 }
 
 // read reads a file into the memory of b.

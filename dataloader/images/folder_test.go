@@ -241,6 +241,48 @@ func TestErrorsOfSamplesNameTheirFile(t *testing.T) {
 	}
 }
 
+func TestEncodedPicturesAreTheContentsOfFiles(t *testing.T) {
+	fsys := tree(t, "a/1.jpg", "b/bad.jpg-", "b/large.jpg")
+	fsys["b/large.jpg"].Data = make([]byte, 2000)
+	f, err := OpenFS(fsys, ".", FolderOptions{Pipeline: pipeline(t, Options{Height: 8, Width: 8}), MaxBytes: 1999})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := make([]byte, 3, 5000)
+	for i, name := range []string{"a/1.jpg", "b/bad.jpg"} { // contents are not checked
+		label, encoded := make([]byte, 4), [][]byte{memory, nil}
+		if err := f.FetchEncoded(t.Context(), dataloader.At{Index: i}, [][]byte{nil, label}, encoded); err != nil {
+			t.Fatal(err)
+		}
+		if string(encoded[0]) != string(fsys[name].Data) || &encoded[0][:1][0] != &memory[0] || dataloader.View[int32](label)[0] != int32(i) {
+			t.Errorf("%s: %d bytes, label %v", name, len(encoded[0]), label)
+		}
+	}
+	dst := [][]byte{make([]byte, 3*8*8), make([]byte, 4)}
+	if err := f.FetchEncoded(t.Context(), dataloader.At{}, dst, make([][]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if want, err := sample(f, dataloader.At{}); err != nil || string(dst[0]) != string(want[0]) {
+		t.Errorf("a picture with a destination is not decoded: %v", err)
+	}
+	err = f.FetchEncoded(t.Context(), dataloader.At{Index: 2}, [][]byte{nil, dst[1]}, make([][]byte, 2))
+	if !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "b/large.jpg") {
+		t.Errorf("a large file: got %v", err)
+	}
+	for name, c := range map[string][2][][]byte{
+		"the label": {{dst[0], nil}, {nil, nil}}, "one field": {{nil}, {nil, nil}}, "one place": {{nil, dst[1]}, {nil}},
+	} {
+		if err := f.FetchEncoded(t.Context(), dataloader.At{}, c[0], c[1]); !errors.Is(err, dataloader.ErrOption) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for _, i := range []int{-1, 3} {
+		if err := f.Fetch(t.Context(), dataloader.At{Index: i}, dst); !errors.Is(err, dataloader.ErrOption) {
+			t.Errorf("sample %d: got %v", i, err)
+		}
+	}
+}
+
 func TestPicturesInMemoryAreADataset(t *testing.T) {
 	p := pipeline(t, Options{Height: 4, Width: 4, Channels: 1})
 	m := image.NewGray(image.Rect(0, 0, 4, 4))
@@ -285,31 +327,37 @@ func TestContactSheetShowsTheSamplesOfALoader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := image.Rect(0, 0, 4+4*28, 4+2*39); m.Rect != want {
+	if want := image.Rect(0, 0, 4+4*(4*24+4), 4+2*(4*20+15+4)); m.Rect != want { // 24 pixels are enlarged to 96: 12 letters need 84
 		t.Errorf("sheet %v, want %v", m.Rect, want)
 	}
 	s, err := sample(f, dataloader.At{Index: 1, Epoch: 4, Seed: 5}) // cell 5: the third picture of sample 1
 	if err != nil {
 		t.Fatal(err)
 	}
-	for y := range 20 {
-		for x := range 24 {
-			c := m.RGBAAt(4+28+x, 4+39+y)
-			if i := y*24 + x; c.R != s[0][i] || c.G != s[0][480+i] || c.B != s[0][960+i] {
+	for y := range 80 {
+		for x := range 96 {
+			c := m.RGBAAt(4+100+x, 4+99+y)
+			if i := y/4*24 + x/4; c.R != s[0][i] || c.G != s[0][480+i] || c.B != s[0][960+i] {
 				t.Fatalf("pixel (%d, %d) is %v, want %d %d %d", x, y, c, s[0][i], s[0][480+i], s[0][960+i])
 			}
 		}
 	}
 	ink := 0
-	for x := range 24 {
+	for x := range 96 {
 		for y := range 15 {
-			if m.RGBAAt(4+x, 24+y).R == 0 {
+			if m.RGBAAt(4+x, 84+y).R == 0 {
 				ink++
 			}
 		}
 	}
 	if ink < 10 {
 		t.Errorf("%d black pixels below the first picture: no label", ink)
+	}
+	for name, width := range map[string]int{"": 4 * 24, strings.Repeat("é", 14): 5 * 24, strings.Repeat("x", 24): 7 * 24, strings.Repeat("x", 99): 7 * 24} {
+		m, err := ContactSheet(context.Background(), f, SheetOptions{Count: 1, Classes: []string{"cat", name}})
+		if err != nil || m.Rect.Dx() != 4+width+4 {
+			t.Errorf("a class of %d letters: sheet %v, %v", len(name), m.Rect, err)
+		}
 	}
 	var b bytes.Buffer
 	if err := png.Encode(&b, m); err != nil {

@@ -8,6 +8,7 @@ import (
 	"image/draw"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/basicfont"
@@ -31,13 +32,18 @@ type SheetOptions struct {
 }
 
 const (
-	sheetGap  = 4  // pixels between cells
-	sheetText = 15 // pixels of height of a label
-	maxSheet  = 100_000_000
+	sheetGap     = 4  // pixels between cells
+	sheetText    = 15 // pixels of height of a label
+	sheetLetter  = 7  // pixels of width of a letter
+	leastLetters = 12 // of a label that a cell has room for
+	mostLetters  = 24 // for which a cell is made wider
+	maxSheet     = 100_000_000
 )
 
 // ContactSheet draws samples with their labels as one picture, to look at what a model is trained
-// on: the same pixels, with all random changes, that a loader delivers. Write it with png.Encode.
+// on: the same pixels, with all random changes, that a loader delivers. Small pictures are enlarged,
+// each pixel to a square, so that a cell has room for a label of 12 letters, and for names of
+// SheetOptions.Classes of up to 24. Write the sheet with png.Encode.
 func ContactSheet(ctx context.Context, ds dataloader.Dataset, opt SheetOptions) (*image.RGBA, error) {
 	if err := dataloader.Check(ds); err != nil {
 		return nil, err
@@ -64,6 +70,8 @@ type sheet struct {
 	image, label int // indices of fields; label is -1 for none
 	sample       [][]byte
 	c, h, w      int
+	zoom         int // pixels of the sheet for one of the picture, in each direction
+	cw, ch       int // pixels of an enlarged picture
 	out          *image.RGBA
 }
 
@@ -87,9 +95,15 @@ func newSheet(ds dataloader.Dataset, opt SheetOptions) (*sheet, error) {
 	if err := s.set(opt); err != nil {
 		return nil, err
 	}
+	letters := leastLetters
+	for _, c := range opt.Classes {
+		letters = max(letters, min(utf8.RuneCountInString(c), mostLetters))
+	}
+	s.zoom = (letters*sheetLetter + s.w - 1) / s.w
+	s.cw, s.ch = s.zoom*s.w, s.zoom*s.h
 	cells := len(s.opt.Samples) * s.opt.Repeat
 	rows := (cells + s.opt.Columns - 1) / s.opt.Columns
-	width, height := sheetGap+s.opt.Columns*(s.w+sheetGap), sheetGap+rows*(s.h+sheetText+sheetGap)
+	width, height := sheetGap+s.opt.Columns*(s.cw+sheetGap), sheetGap+rows*(s.ch+sheetText+sheetGap)
 	if int64(width)*int64(height) > maxSheet {
 		return nil, fmt.Errorf("contact sheet of %d × %d pixels: at most %d: lower Count: %w", width, height, maxSheet, dataloader.ErrOption)
 	}
@@ -146,15 +160,15 @@ func (s *sheet) cell(ctx context.Context, cell, sample, epoch int) error {
 	if err := s.ds.Fetch(ctx, dataloader.At{Index: sample, Epoch: epoch, Seed: s.opt.Seed}, s.sample); err != nil {
 		return fmt.Errorf("contact sheet: sample %d: %w", sample, err)
 	}
-	left := sheetGap + cell%s.opt.Columns*(s.w+sheetGap)
-	top := sheetGap + cell/s.opt.Columns*(s.h+sheetText+sheetGap)
-	for y := range s.h {
-		for x := range s.w {
-			s.out.Set(left+x, top+y, s.pixel(y*s.w+x))
+	left := sheetGap + cell%s.opt.Columns*(s.cw+sheetGap)
+	top := sheetGap + cell/s.opt.Columns*(s.ch+sheetText+sheetGap)
+	for y := range s.ch {
+		for x := range s.cw {
+			s.out.Set(left+x, top+y, s.pixel(y/s.zoom*s.w+x/s.zoom))
 		}
 	}
-	text := font.Drawer{Dst: s.out.SubImage(image.Rect(left, top+s.h, left+s.w, top+s.h+sheetText)).(*image.RGBA),
-		Src: image.Black, Face: basicfont.Face7x13, Dot: fixed.P(left, top+s.h+12)}
+	text := font.Drawer{Dst: s.out.SubImage(image.Rect(left, top+s.ch, left+s.cw, top+s.ch+sheetText)).(*image.RGBA),
+		Src: image.Black, Face: basicfont.Face7x13, Dot: fixed.P(left, top+s.ch+12)}
 	text.DrawString(s.text(sample))
 	return nil
 }

@@ -4,7 +4,8 @@
 //	member                  becomes
 //	number, bool            a scalar: whole numbers are exact, others are rounded once to the field's type
 //	list, also nested       a vector or matrix: Field.Shape has the lengths, which every line must have
-//	string                  with Field.Classes its index in that list; with a Decoder what that makes of it
+//	string                  with Field.Classes or FindClasses its index in a list; with a Decoder what that
+//	                        makes of it
 //	anything                with a Decoder: the JSON text
 //	null, or no member      Field.Fill, or an error without one
 //

@@ -10,9 +10,14 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"runtime"
+	"slices"
+	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
 	"github.com/evenkeel/evenkeel/dataloader/internal/codec"
+	"github.com/evenkeel/evenkeel/dataloader/internal/parallel"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 )
@@ -46,8 +51,8 @@ type piece struct {
 const pieceBytes = 1 << 20
 
 // Open opens the file at path, or the files .jsonl, .ndjson, .jsonl.gz and .jsonl.zst of a folder, or
-// those that match a pattern, sorted by bytes. It finds the lines, and decodes none. A wrong field is
-// a *dataloader.FieldError. The caller must Close the dataset.
+// those that match a pattern, sorted by bytes. It finds the lines, and decodes none unless a field has
+// FindClasses. A wrong field is a *dataloader.FieldError. The caller must Close the dataset.
 func Open(path string, opt Options) (*Dataset, error) {
 	return open(context.Background(), table.Path(path), opt)
 }
@@ -64,9 +69,6 @@ func OpenContext(ctx context.Context, fsys fs.FS, name string, opt Options) (*Da
 
 // open makes a dataset of the files at a place, and closes them after an error.
 func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
-	if err := opt.check(); err != nil {
-		return nil, err
-	}
 	files, err := at(".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst")
 	if err != nil {
 		return nil, err
@@ -80,8 +82,11 @@ func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
 }
 
 func (l *lines) open(ctx context.Context) (_ dataloader.Dataset, err error) {
+	if err := l.opt.check(); err != nil {
+		return nil, l.named(err)
+	}
 	if l.fields, l.root, err = bind(l.opt.Fields); err != nil {
-		return nil, err
+		return nil, l.named(err)
 	}
 	for _, f := range l.files {
 		if err := l.scan(ctx, f); err != nil {
@@ -89,13 +94,68 @@ func (l *lines) open(ctx context.Context) (_ dataloader.Dataset, err error) {
 		}
 	}
 	if len(l.pieces) == 0 {
-		return nil, fmt.Errorf("%s: %w", l.files[0].Name(), dataloader.ErrEmpty)
+		return nil, l.named(dataloader.ErrEmpty)
 	}
 	held := l.opt.Held
 	if held == 0 {
 		held = len(l.pieces)
 	}
-	return dataloader.FromBlocks(l, dataloader.BlockOptions{Held: held})
+	if err := l.findClasses(ctx, min(held, runtime.GOMAXPROCS(0))); err != nil {
+		return nil, err
+	}
+	ds, err := dataloader.FromBlocks(l, dataloader.BlockOptions{Held: held})
+	if err != nil {
+		return nil, l.named(err)
+	}
+	return ds, nil
+}
+
+// named adds the name of the first file to an error.
+func (l *lines) named(err error) error { return fmt.Errorf("%s: %w", l.files[0].Name(), err) }
+
+// findClasses makes the lists of classes, from the members that need them alone.
+func (l *lines) findClasses(ctx context.Context, workers int) error {
+	find := &lines{opt: l.opt, files: l.files, pieces: l.pieces}
+	var which []int // of the fields
+	var fields []Field
+	for k, f := range l.fields {
+		if f.FindClasses {
+			which, fields = append(which, k), append(fields, f.Field)
+		}
+	}
+	if which == nil {
+		return nil
+	}
+	var err error
+	if find.fields, find.root, err = bind(fields); err != nil {
+		return l.named(err)
+	}
+	for _, f := range find.fields {
+		f.found = new(classes.Found)
+	}
+	var blocks sync.Pool
+	err = parallel.Each(ctx, len(l.pieces), workers, func(ctx context.Context, i int) error {
+		old, _ := blocks.Get().(dataloader.Block)
+		b, err := find.Load(ctx, i, old)
+		if err == nil {
+			blocks.Put(b)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, k := range which {
+		f := l.fields[k]
+		if problem := f.index(find.fields[i].found.Sorted()); problem != "" {
+			errs = append(errs, &dataloader.FieldError{Index: k, Name: f.Name, Problem: problem})
+		}
+	}
+	if errs != nil {
+		return l.named(errors.Join(errs...))
+	}
+	return nil
 }
 
 // kindOf returns how the file with a name is compressed.
@@ -217,6 +277,16 @@ func (l *lines) Sizes() []int {
 		sizes = append(sizes, p.rows)
 	}
 	return sizes
+}
+
+// Classes returns the classes of a field with Classes or FindClasses, else nil.
+func (d *Dataset) Classes(name string) []string {
+	for _, f := range d.lines.fields {
+		if f.Name == name {
+			return slices.Clone(f.Classes)
+		}
+	}
+	return nil
 }
 
 // Fingerprint returns a number that depends on the names and sizes of the files, and on the fields.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
 	"github.com/evenkeel/evenkeel/dataloader/internal/number"
 )
 
@@ -36,10 +37,16 @@ type Field struct {
 	Shape []int
 	// Scale and Shift are those of the field: the device decodes a stored value x to Scale*x + Shift.
 	Scale, Shift float64
-	// Fill is stored in place of null and of a member that is not there; nil: an error.
+	// Fill is stored in place of null and of a member that is not there; nil: an error. With Classes it
+	// is the index of one, or a negative number, which layers.Ignore leaves out; with FindClasses the
+	// latter, since the indices depend on the file.
 	Fill *float64
-	// Classes lists the strings of the member: the field is the index in the list.
+	// Classes lists the strings of the member: the field is the index in the list. Another string is an
+	// error.
 	Classes []string
+	// FindClasses makes the list: the strings that occur, at most 65,536 and 16 MiB, sorted by bytes. It
+	// decodes all lines once more. Dataset.Classes returns it.
+	FindClasses bool
 	// Decoder decodes the text of a string, or the JSON text of another value.
 	Decoder dataloader.Decoder
 }
@@ -79,11 +86,12 @@ func (o *Options) check() error {
 // field is a Field with what follows from it.
 type field struct {
 	Field
-	out     dataloader.Field
-	bytes   int // of a sample, 0 with a Decoder
-	elems   int
-	size    int // of an element
-	classes map[string]int
+	out    dataloader.Field
+	bytes  int // of a sample, 0 with a Decoder
+	elems  int
+	size   int              // of an element
+	labels map[string]int32 // by class
+	found  *classes.Found   // nil, but while classes are found
 }
 
 // node is a key on the way to members.
@@ -129,16 +137,21 @@ func bind(all []Field) ([]*field, *node, error) {
 
 // complete sets what follows from the field, or returns what is wrong.
 func (x *field) complete() string {
-	if x.Decoder != nil {
-		if x.Classes != nil || x.Fill != nil || x.Shape != nil {
-			return "a Decoder decides alone: clear Classes, Fill and Shape"
-		}
+	text := x.Classes != nil || x.FindClasses
+	switch {
+	case x.Decoder != nil && (text || x.Fill != nil || x.Shape != nil):
+		return "a Decoder decides alone: clear Classes, FindClasses, Fill and Shape"
+	case x.Decoder != nil:
 		x.out = x.Decoder.Field(x.Name)
 		return ""
+	case x.Classes != nil && x.FindClasses:
+		return "set Classes or FindClasses, not both"
+	case x.Classes != nil && len(x.Classes) == 0:
+		return "it has no classes: list them, or set FindClasses"
 	}
 	if x.Type == 0 {
 		x.Type = arena.Float32
-		if x.Classes != nil {
+		if text {
 			x.Type = arena.Int32
 		}
 	}
@@ -154,18 +167,15 @@ func (x *field) complete() string {
 	if x.Fill != nil && !number.Holds(x.Type, *x.Fill) {
 		return fmt.Sprintf("%v does not hold the fill %v", x.Type, *x.Fill)
 	}
-	if x.Classes == nil {
-		return ""
-	}
-	if x.Type.Float() || len(x.Classes) == 0 || !number.Holds(x.Type, float64(len(x.Classes)-1)) {
-		return fmt.Sprintf("%v does not hold the number of %d classes", x.Type, len(x.Classes))
-	}
-	x.classes = make(map[string]int)
-	for i, c := range x.Classes {
-		if _, twice := x.classes[c]; twice {
-			return fmt.Sprintf("class %q occurs twice", c)
-		}
-		x.classes[c] = i
+	if text {
+		return x.index(x.Classes)
 	}
 	return ""
+}
+
+// index sets the classes.
+func (x *field) index(list []string) (problem string) {
+	x.Classes = list
+	x.labels, problem = classes.Index(list, x.FindClasses, x.Type, x.Fill)
+	return problem
 }

@@ -174,6 +174,9 @@ func (b *block) object(d *jsontext.Decoder, n *node, row int) (at int64, want, g
 // missing fills a field of a line that has no value for it.
 func (b *block) missing(k, row int) (want, got string) {
 	f := b.fields[k]
+	if f.found != nil {
+		return "", ""
+	}
 	if f.Decoder != nil {
 		return "a value for the Decoder", "null"
 	}
@@ -244,15 +247,23 @@ func (b *block) list(f *field, shape []int, dst []byte, v jsontext.Value) (rest 
 func (b *block) element(f *field, dst []byte, v jsontext.Value) (want, got string) {
 	kind := v.Kind()
 	switch {
-	case f.Classes != nil && kind == '"':
+	case kind == 'n' && f.Fill != nil:
+		number.Put(f.Type, dst, *f.Fill)
+		return "", ""
+	case kind == 'n' && f.found != nil: // an error when the value is read
+		return "", ""
+	case f.labels != nil && kind == '"':
 		b.value, _ = jsontext.AppendUnquote(b.value[:0], v) // the text is valid
-		i, ok := f.classes[string(b.value)]
+		if f.found != nil {
+			return f.found.Add(b.value), "more of them"
+		}
+		i, ok := f.labels[string(b.value)]
 		if !ok {
 			return fmt.Sprintf("one of %d classes", len(f.Classes)), values.Shorten(v)
 		}
 		number.PutInt(f.Type, dst, int64(i))
 		return "", ""
-	case f.Classes != nil:
+	case f.labels != nil:
 		return "a string", values.Shorten(v)
 	case kind == 't' || kind == 'f':
 		x := 0.0
@@ -260,9 +271,6 @@ func (b *block) element(f *field, dst []byte, v jsontext.Value) (want, got strin
 			x = 1
 		}
 		number.Put(f.Type, dst, x)
-		return "", ""
-	case kind == 'n' && f.Fill != nil:
-		number.Put(f.Type, dst, *f.Fill)
 		return "", ""
 	case kind != '0':
 		return "a number", values.Shorten(v)

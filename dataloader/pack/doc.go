@@ -38,6 +38,7 @@
 //	type          "float32", "float64", "uint8", "int32", "int64", "float16", "bfloat16", or "encoded"
 //	shape         of one sample, row-major; [] for a scalar
 //	scale, shift  a stored value x stands for scale·x + shift
+//	classes       names of labels: a value y stands for classes[y]; [] or none for no labels
 //	offset        in the record, a multiple of the size of an element
 //
 // In the record, an encoded field has two uint64: the offset of its value in the file, and the bytes

@@ -12,10 +12,13 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
 )
 
+// Magic is the first bytes of a pack.
+const Magic = "EVKPACK1"
+
 const (
-	magic        = "EVKPACK1"
 	fixedBytes   = 16      // before the description
 	mostHeader   = 1 << 20 // bytes of a description
 	mostRecord   = 1 << 30 // bytes of a record
@@ -50,12 +53,13 @@ type layout struct {
 
 // field is a field in the description.
 type field struct {
-	Name   string  `json:"name"`
-	Type   string  `json:"type"`
-	Shape  []int   `json:"shape"`
-	Scale  float64 `json:"scale,omitempty"`
-	Shift  float64 `json:"shift,omitempty"`
-	Offset int64   `json:"offset"`
+	Name    string   `json:"name"`
+	Type    string   `json:"type"`
+	Shape   []int    `json:"shape"`
+	Scale   float64  `json:"scale,omitempty"`
+	Shift   float64  `json:"shift,omitempty"`
+	Classes []string `json:"classes,omitempty"`
+	Offset  int64    `json:"offset"`
 }
 
 // types lists the storage types by name.
@@ -83,6 +87,18 @@ func (f field) stored() dataloader.Field {
 		g.Type = t
 	}
 	return g
+}
+
+// classProblem returns why the values of the field cannot be labels of its classes, or "".
+func (f field) classProblem() string {
+	if f.Classes == nil {
+		return ""
+	}
+	if f.Type == encodedType {
+		return "it is encoded"
+	}
+	_, problem := classes.Index(f.Classes, false, types[f.Type], nil)
+	return problem
 }
 
 // up returns n rounded up to a multiple of align, a power of two, or -1 if that overflows.
@@ -138,10 +154,10 @@ func (l *layout) encode(n int64) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > mostHeader {
-		return nil, fmt.Errorf("the description of fields and notes has %d bytes: at most %d: %w", len(text), mostHeader, dataloader.ErrOption)
+		return nil, fmt.Errorf("the description of fields, classes and notes has %d bytes: at most %d: %w", len(text), mostHeader, dataloader.ErrOption)
 	}
 	text = append(text, bytes.Repeat([]byte(" "), max(0, int(n)-len(text)))...)
-	b := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(text)))
+	b := binary.LittleEndian.AppendUint32([]byte(Magic), uint32(len(text)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(text, castagnoli))
 	return append(b, text...), nil
 }
@@ -160,8 +176,8 @@ func decode(file string, size int64, read func(p []byte, at int64) error) (*layo
 	if err := read(fixed[:], 0); err != nil {
 		return nil, err
 	}
-	if string(fixed[:8]) != magic {
-		return nil, problem(file, 0, "magic", fmt.Sprintf("%q: a pack", magic), fmt.Sprintf("%q", fixed[:8]), nil)
+	if string(fixed[:8]) != Magic {
+		return nil, problem(file, 0, "magic", fmt.Sprintf("%q: a pack", Magic), fmt.Sprintf("%q", fixed[:8]), nil)
 	}
 	n := int64(binary.LittleEndian.Uint32(fixed[8:]))
 	if n > mostHeader {
@@ -224,6 +240,9 @@ func (l *layout) check() (what, want, got string) {
 			return bad(fmt.Sprintf("name of field %d", k), "a name of its own", fmt.Sprintf("%q", f.Name))
 		case n <= 0:
 			return bad(fmt.Sprintf("field %q", f.Name), "a known type and a shape of dimensions of 1 or more", fmt.Sprintf("type %q, shape %v", f.Type, f.Shape))
+		}
+		if p := f.classProblem(); p != "" {
+			return bad(fmt.Sprintf("classes of field %q", f.Name), "labels of the field", p)
 		}
 		names[f.Name] = true
 		encoded = encoded || f.Type == encodedType

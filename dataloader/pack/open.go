@@ -199,8 +199,12 @@ type Info struct {
 	ValueBytes  int64              // of all encoded values
 	Bytes       int64              // of the file
 	Fingerprint uint64
-	Notes       map[string]string // as given to Write
+	Classes     map[string][]string // names of the labels of fields, as given to Write
+	Notes       map[string]string   // as given to Write
 }
+
+// Classes returns the names of the labels of a field, nil if the pack has none.
+func (d *Dataset) Classes(name string) []string { return d.Info().Classes[name] }
 
 // Info returns a description of the pack.
 func (d *Dataset) Info() Info { return d.layout.info() }
@@ -224,8 +228,11 @@ func Stat(path string) (info Info, err error) {
 // info returns the description for callers.
 func (l *layout) info() Info {
 	i := Info{Samples: int(l.Count), RecordBytes: l.Record, ValueBytes: l.ValueBytes, Bytes: l.size(),
-		Fingerprint: l.hash(), Notes: maps.Clone(l.Notes)}
+		Fingerprint: l.hash(), Classes: map[string][]string{}, Notes: maps.Clone(l.Notes)}
 	for _, f := range l.Fields {
+		if f.Classes != nil {
+			i.Classes[f.Name] = slices.Clone(f.Classes)
+		}
 		if f.Type == encodedType {
 			i.Encoded = append(i.Encoded, f.Name)
 			i.Fields = append(i.Fields, dataloader.Field{Name: f.Name})
@@ -243,6 +250,9 @@ func (l *layout) hash() uint64 {
 	for _, f := range l.Fields {
 		text += "\x00" + f.Name + "\x00" + f.Type + fmt.Sprint(f.Shape) + strconv.FormatFloat(f.Scale, 'g', -1, 64) +
 			" " + strconv.FormatFloat(f.Shift, 'g', -1, 64)
+		if f.Classes != nil {
+			text += fmt.Sprintf(" %q", f.Classes)
+		}
 	}
 	h.Write([]byte(text + "\x00" + strconv.FormatInt(l.Count, 10)))
 	return h.Sum64()

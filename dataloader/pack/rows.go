@@ -2,10 +2,13 @@ package pack
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -74,6 +77,9 @@ func newRows(ds dataloader.Dataset, opt WriteOptions) (*rows, error) {
 	if r.layout, err = describe(ds, opt, encoded); err != nil {
 		return nil, err
 	}
+	if err := r.layout.checkTexts(opt.Classes); err != nil {
+		return nil, err
+	}
 	sum := int64(0)
 	for _, f := range r.layout.Fields {
 		n, _ := f.size()
@@ -93,8 +99,58 @@ func newRows(ds dataloader.Dataset, opt WriteOptions) (*rows, error) {
 	return r, nil
 }
 
+// checkTexts returns an error for classes that do not fit their field, and for names that JSON would
+// change.
+func (l *layout) checkTexts(classes map[string][]string) error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format+": %w", append(args, dataloader.ErrOption)...))
+	}
+	left := maps.Clone(classes)
+	for _, f := range l.Fields {
+		delete(left, f.Name)
+		if !utf8.ValidString(f.Name) {
+			bad("field %q: its name must be UTF-8", f.Name)
+		}
+		if i := slices.IndexFunc(f.Classes, func(c string) bool { return !utf8.ValidString(c) }); i >= 0 {
+			bad("field %q: class %d, %.60q, must be UTF-8", f.Name, i, f.Classes[i])
+		}
+		if p := f.classProblem(); p != "" {
+			bad("field %q: classes: %s", f.Name, p)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		bad("classes of %q, which is no field", name)
+	}
+	return errors.Join(errs...)
+}
+
 // parts are the fields within a record.
 type parts struct{ dst [][]byte }
+
+// checkLabels returns an error for a label that has no class. Negative ones stand for no label.
+func (r *rows) checkLabels(dst [][]byte) error {
+	for k, f := range r.layout.Fields {
+		if f.Classes == nil {
+			continue
+		}
+		most := int64(-1)
+		for b, n := dst[k], int(types[f.Type].Size()); len(b) > 0; b = b[n:] {
+			switch n {
+			case 1:
+				most = max(most, int64(b[0]))
+			case 4:
+				most = max(most, int64(int32(binary.NativeEndian.Uint32(b))))
+			case 8:
+				most = max(most, int64(binary.NativeEndian.Uint64(b)))
+			}
+		}
+		if most >= int64(len(f.Classes)) {
+			return fmt.Errorf("field %q: label %d of %d classes: name all in WriteOptions.Classes: %w", f.Name, most, len(f.Classes), dataloader.ErrOption)
+		}
+	}
+	return nil
+}
 
 // Fields returns the record as the only field.
 func (r *rows) Fields() []dataloader.Field {
@@ -120,6 +176,9 @@ func (r *rows) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error 
 		err = r.source.FetchEncoded(ctx, at, p.dst, r.values[at.Index%len(r.values)])
 	} else {
 		err = r.Dataset.Fetch(ctx, at, p.dst)
+	}
+	if err == nil {
+		err = r.checkLabels(p.dst)
 	}
 	if err != nil {
 		return err // the dataset may still hold p

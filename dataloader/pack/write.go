@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/atomicfile"
@@ -33,7 +34,11 @@ type WriteOptions struct {
 	Workers int
 	// Seed is that of the random draws of the samples, which are those of epoch 0.
 	Seed uint64
-	// Notes are stored in the file, for people and programs: names of classes, sources.
+	// Classes lists the names of the labels of fields, which are stored in the description: field y is
+	// an index in Classes["y"], or negative for none. They must be UTF-8, and such fields integers that
+	// are not encoded.
+	Classes map[string][]string
+	// Notes are stored in the file, for people and programs, such as sources.
 	Notes map[string]string
 	// Progress, unless nil, is called after each batch of samples, by the goroutine that called Write.
 	Progress func(Progress)
@@ -212,6 +217,7 @@ func describe(ds dataloader.Dataset, opt WriteOptions, encoded map[string]bool) 
 		if encoded[f.Name] {
 			g = field{Name: f.Name, Type: encodedType, Shape: []int{}}
 		}
+		g.Classes = slices.Clone(opt.Classes[f.Name])
 		l.Fields = append(l.Fields, g)
 	}
 	// The description must have room for all numbers, which are known only at the end.

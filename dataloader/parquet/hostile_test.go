@@ -34,8 +34,10 @@ func all(name string) []parquet.Column {
 	switch name {
 	case "images.parquet":
 		return []parquet.Column{{Name: "image", Decoder: tabletest.LastByte{}}, {Name: "label"}}
-	case "rules.parquet", "rules-int.parquet", "prefix.parquet":
+	case "rules-int.parquet", "prefix.parquet":
 		return []parquet.Column{{Name: "label", Classes: []string{"cat", "dog", "ox"}}}
+	case "rules.parquet":
+		return []parquet.Column{{Name: "label", FindClasses: true}}
 	case "nested.parquet":
 		return []parquet.Column{{Name: "x"}}
 	case "holes.parquet":
@@ -93,9 +95,10 @@ func TestFlippedBits(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	for name, b := range samples(f) {
 		f.Add(b, byte(len(all(name))))
+		f.Add(b, byte(3))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, columns byte) {
-		lists := [][]parquet.Column{nil, {{Name: "label", Classes: []string{"cat", "dog", "ox"}}}, {{Name: "image", Decoder: tabletest.LastByte{}}, {Name: "label"}}}
+		lists := [][]parquet.Column{nil, {{Name: "label", Classes: []string{"cat", "dog", "ox"}}}, {{Name: "image", Decoder: tabletest.LastByte{}}, {Name: "label"}}, {{Name: "label", FindClasses: true}}}
 		n := tabletest.Allocated(func() { readAll(t, b, lists[int(columns)%len(lists)]) })
 		if n > 64*hostileLimit+uint64(200*len(b)) {
 			t.Errorf("%d bytes allocated for a file of %d", n, len(b))

@@ -19,7 +19,7 @@ type Column = table.Column
 // Options of Open. The zero value reads all columns.
 type Options struct {
 	// Columns are the columns to read, in the order of the fields; nil: all, by the rules of package
-	// table. Columns of text or bytes must be listed with Classes or a Decoder.
+	// table. Columns of text or bytes must be listed with Classes, FindClasses or a Decoder.
 	Columns []Column
 	// Limit is the most bytes that the selected columns of one row group may have when they are
 	// decoded, and that a page may have; 0: 256 MiB. Larger row groups are an error.
@@ -94,8 +94,41 @@ func open(ctx context.Context, at table.Files, opt Options) (*Dataset, error) {
 	return d, nil
 }
 
+// Classes returns the classes of a field with Column.Classes or FindClasses, else nil.
+func (d *Dataset) Classes(name string) []string {
+	for _, c := range d.source.columns {
+		if c.Field.Name == name {
+			return c.Target.Classes()
+		}
+	}
+	return nil
+}
+
 // Fingerprint implements dataloader.Fingerprinter.
 func (d *Dataset) Fingerprint() uint64 { return dataloader.Fingerprint(d.Blocked) }
+
+// FetchEncoded is Fetch, except for the fields whose dst is nil: the bytes of column k, as the file has
+// them for the Decoder, are appended to encoded[k][:0] and the result is stored in encoded[k]. A field
+// without a Decoder has no encoded bytes.
+func (d *Dataset) FetchEncoded(ctx context.Context, at dataloader.At, dst, encoded [][]byte) error {
+	columns := d.source.columns
+	if len(dst) != len(columns) || len(encoded) != len(columns) {
+		return fmt.Errorf("parquet %s: %d and %d fields, the dataset has %d: %w",
+			d.files[0].Name(), len(dst), len(encoded), len(columns), dataloader.ErrOption)
+	}
+	for k := range columns {
+		if dst[k] == nil && !columns[k].Encoded() {
+			return fmt.Errorf("parquet %s: field %q has no Decoder, so no encoded bytes: %w",
+				d.files[0].Name(), columns[k].Field.Name, dataloader.ErrOption)
+		}
+	}
+	both := append(append(make([][]byte, 0, 2*len(dst)), dst...), encoded...)
+	if err := d.Fetch(ctx, at, both); err != nil {
+		return err
+	}
+	copy(encoded, both[len(dst):])
+	return nil
+}
 
 // describe reads the footers and makes the row groups of all files one source.
 func (d *Dataset) describe(ctx context.Context, opt Options) error {

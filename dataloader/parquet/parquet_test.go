@@ -169,7 +169,7 @@ func TestOddFiles(t *testing.T) {
 		{"rules.parquet", []parquet.Column{{Name: "label"}}, dataloader.ErrField, "Classes"},
 		{"rules.parquet", []parquet.Column{{Name: "day", Classes: []string{"a"}}}, dataloader.ErrField, "Classes are for text"},
 		{"rules.parquet", []parquet.Column{{Name: "day", Decoder: tabletest.Pixels{}}}, dataloader.ErrField, "Decoder takes bytes"},
-		{"rules.parquet", []parquet.Column{{Name: "label", Classes: []string{"a", "a"}}}, dataloader.ErrField, "listed twice"},
+		{"rules.parquet", []parquet.Column{{Name: "label", Classes: []string{"a", "a"}}}, dataloader.ErrField, "occurs twice"},
 		{"rules.parquet", []parquet.Column{{Name: "id", Shape: []int{6}}}, dataloader.ErrField, "5 elements"},
 		{"numbers-dict.parquet", []parquet.Column{{Name: "f32", Type: arena.Int32}}, dataloader.ErrField, "floating-point"},
 		{"make.py", nil, dataloader.ErrFormat, "PAR1"},

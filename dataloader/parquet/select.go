@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/parallel"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 )
 
@@ -59,7 +61,42 @@ func (s *source) finish(ctx context.Context, files []*file, columns []Column) er
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("parquet %s: %w", files[0].name, err)
 	}
-	return s.checkSizes()
+	if err := s.checkSizes(); err != nil {
+		return err
+	}
+	return s.findClasses(ctx, files[0].name, columns)
+}
+
+// findClasses reads the columns whose classes are to be found, chunk by chunk.
+func (s *source) findClasses(ctx context.Context, name string, columns []Column) error {
+	var buffers sync.Pool
+	for k := range s.columns {
+		c := &s.columns[k]
+		if !c.Finding() {
+			continue
+		}
+		err := parallel.Each(ctx, len(s.blocks), 0, func(ctx context.Context, i int) error {
+			buf, _ := buffers.Get().(*table.Buffer)
+			if buf == nil {
+				buf = new(table.Buffer)
+			}
+			defer buffers.Put(buf)
+			r := s.reader()
+			buf.Reset(c.Target, s.sizes[i], s.sizes[i]*c.Size())
+			if err := r.loadSafely(ctx, s.blocks[i], k, c, s, s.sizes[i], buf); err != nil {
+				return err // r may be in any state: it is dropped
+			}
+			s.release(r)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := c.Found(k, columns[k]); err != nil {
+			return fmt.Errorf("parquet %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // known finds the lengths of lists: those of the shape that is asked for, or of the first row.

@@ -70,9 +70,7 @@ func (s *source) Load(ctx context.Context, i int, old dataloader.Block) (_ datal
 			left -= buf.Used()
 		}
 	}
-	s.mu.Lock()
-	s.idle = append(s.idle, r)
-	s.mu.Unlock()
+	s.release(r)
 	return b, nil
 }
 
@@ -86,6 +84,13 @@ func (s *source) reader() *columnReader {
 		return r
 	}
 	return &columnReader{}
+}
+
+// release keeps a reader for the next Load.
+func (s *source) release(r *columnReader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = append(s.idle, r)
 }
 
 // loadSafely loads column k of a row group. A panic of a decoder of others becomes an error.
@@ -104,9 +109,15 @@ func (r *columnReader) recovered(err *error) {
 	}
 }
 
-// Fetch implements dataloader.Block.
+// Fetch implements dataloader.Block. dst has a place for each field, followed by a place for its
+// encoded bytes, or not.
 func (b *block) Fetch(_ context.Context, row int, at dataloader.At, dst [][]byte) error {
+	n := len(b.columns)
 	for k := range b.columns {
+		if len(dst) == 2*n && dst[k] == nil {
+			dst[n+k] = append(dst[n+k][:0], b.columns[k].Encoded(row)...)
+			continue
+		}
 		if err := b.columns[k].Fetch(row, at, dst[k]); err != nil {
 			return fmt.Errorf("%s: field %q, row group %d: row %d of the group: %w", b.at.file.name, b.fields[k].Name, b.at.group, row, err)
 		}

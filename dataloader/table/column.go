@@ -16,7 +16,7 @@
 //	date                          Int32, days since 1970
 //	time, timestamp, duration     Int64, in the unit of the column, see Type.Unit
 //	bytes of one fixed length     Uint8        Uint8
-//	text                          Int32        an integer type: the index in Column.Classes
+//	text                          Int32        an integer type: the index in the classes
 //	text or bytes with a Decoder  the field of the decoder
 package table
 
@@ -27,6 +27,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
 )
 
 // Column selects one column of a table and says how it becomes a field. Only Name is needed.
@@ -46,11 +47,15 @@ type Column struct {
 	// Scale and Shift are those of the field: the device decodes a stored value x to Scale*x + Shift.
 	Scale, Shift float64
 	// Fill is stored for a missing value; nil: a missing value is an error. Bytes for a Decoder
-	// cannot be filled.
+	// cannot be filled. With Classes it is the index of one, or a negative number, which layers.Ignore
+	// leaves out; with FindClasses the latter, since the indices depend on the table.
 	Fill *float64
 	// Classes lists the texts of a column of text. Its field is the index in the list. Another text is
 	// an error.
 	Classes []string
+	// FindClasses makes the list: the texts that occur, at most 65,536 and 16 MiB, sorted by bytes. It
+	// reads the column once more. Dataset.Classes returns it.
+	FindClasses bool
 	// Decoder decodes the bytes or text of each row, such as images.
 	Decoder dataloader.Decoder
 }
@@ -154,21 +159,24 @@ func (c Column) problem(t Type) string {
 		to = t.stored()
 	}
 	float := t.Kind == Float16 || t.Kind == Float32 || t.Kind == Float64
+	labels := c.Classes != nil || c.FindClasses
 	switch {
 	case c.Decoder != nil && (!variable && t.Kind != Fixed || len(t.Dims) > 0):
 		return fmt.Sprintf("the column holds %v: a Decoder takes bytes or text, one value a row", t)
-	case c.Decoder != nil && (c.Classes != nil || c.Type != 0 || c.Shape != nil || c.Fill != nil):
-		return "the field is the Decoder's: leave Type, Shape, Fill and Classes empty"
+	case c.Decoder != nil && (labels || c.Type != 0 || c.Shape != nil || c.Fill != nil):
+		return "the field is the Decoder's: leave Type, Shape, Fill, Classes and FindClasses empty"
 	case c.Decoder != nil:
 		return ""
-	case c.Classes != nil && t.Kind != Text && t.Kind != Bytes:
+	case c.Classes != nil && c.FindClasses:
+		return "set Classes or FindClasses, not both"
+	case labels && !variable:
 		return fmt.Sprintf("the column holds %v: Classes are for text", t)
-	case c.Classes != nil && len(t.Dims) > 0:
+	case labels && len(t.Dims) > 0:
 		return fmt.Sprintf("the column holds %v: Classes are for one text a row", t)
-	case c.Classes != nil && real(to):
-		return fmt.Sprintf("type %v: an index of Classes is stored in an integer type", to)
-	case c.Classes == nil && variable:
-		return fmt.Sprintf("the column holds %v: set Classes for labels in text, or a Decoder", t)
+	case labels:
+		return ""
+	case variable:
+		return fmt.Sprintf("the column holds %v: set Classes or FindClasses for labels in text, or a Decoder", t)
 	case t.Kind == Fixed && to != arena.Uint8:
 		return fmt.Sprintf("the column holds %d bytes a row: they are stored as uint8, not %v", t.Width, to)
 	case float && !real(to):
@@ -178,7 +186,7 @@ func (c Column) problem(t Type) string {
 	case t.Kind == Decimal && (t.Width < 1 || t.Width > maxDecimal || t.Scale < -maxDigits || t.Scale > maxDigits):
 		return fmt.Sprintf("a decimal of %d bytes with %d digits after the point: at most %d bytes and %d digits are read",
 			t.Width, t.Scale, maxDecimal, maxDigits)
-	case c.Classes == nil && t.Bytes() < 1:
+	case t.Bytes() < 1:
 		return fmt.Sprintf("the column holds %v, which cannot be read", t)
 	}
 	return ""
@@ -230,17 +238,16 @@ func NewTarget(k int, c Column, t Type) (*Target, error) {
 	if c.Shape == nil {
 		g.Field.Shape = natural
 	}
-	if c.Classes != nil {
+	if c.Classes != nil || c.FindClasses {
 		if g.Field.Type == 0 {
 			g.Field.Type = arena.Int32
 		}
-		g.classes = make(map[string]int32, len(c.Classes))
-		for i, s := range c.Classes {
-			if _, twice := g.classes[s]; twice {
-				return fail("class %q is listed twice", s)
-			}
-			g.classes[s] = int32(i)
+		if p := g.index(c.Classes, c); p != "" {
+			return fail("%s", p)
 		}
+	}
+	if c.FindClasses {
+		g.found = new(classes.Found)
 	}
 	if g.Field.Bytes() < 0 || g.Field.Type.Size() == 0 || elements(g.Field.Shape) != elements(natural) {
 		return fail("shape %v of %v: the column has %v, %d elements", g.Field.Shape, g.Field.Type, natural, elements(natural))

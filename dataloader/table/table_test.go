@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -132,7 +133,14 @@ func TestImpossibleColumnsSayWhatToDo(t *testing.T) {
 	}{
 		{table.Column{}, table.Type{Kind: table.Text}, "set Classes"},
 		{table.Column{Classes: []string{"a"}}, table.Type{Kind: table.Text, Dims: []int{2}}, "one text a row"},
-		{table.Column{Classes: []string{"a"}, Type: arena.Float32}, table.Type{Kind: table.Text}, "integer type"},
+		{table.Column{Classes: []string{"a"}, Type: arena.Float32}, table.Type{Kind: table.Text}, "whole numbers"},
+		{table.Column{FindClasses: true}, table.Type{Kind: table.Int32}, "Classes are for text"},
+		{table.Column{FindClasses: true}, table.Type{Kind: table.Bytes, Dims: []int{2}}, "one text a row"},
+		{table.Column{FindClasses: true, Classes: []string{"a"}}, table.Type{Kind: table.Text}, "not both"},
+		{table.Column{FindClasses: true, Decoder: bytesOnly{}}, table.Type{Kind: table.Text}, "FindClasses empty"},
+		{table.Column{FindClasses: true, Fill: new(0.0)}, table.Type{Kind: table.Text}, "depend on the data"},
+		{table.Column{FindClasses: true, Fill: new(-1.0), Type: arena.Uint8}, table.Type{Kind: table.Text}, "0 to 255"},
+		{table.Column{Classes: []string{"a"}, Fill: new(1.0)}, table.Type{Kind: table.Text}, "label of the 1 classes"},
 		{table.Column{Type: arena.Int32}, table.Type{Kind: table.Float16}, "floating-point"},
 		{table.Column{Type: arena.Float32}, table.Type{Kind: table.Fixed, Width: 3}, "uint8"},
 		{table.Column{}, table.Type{Kind: table.Decimal, Width: 33}, "at most 32 bytes"},
@@ -216,6 +224,57 @@ func TestMissingValuesSayWhatToDo(t *testing.T) {
 		if err := b.Fetch(0, dataloader.At{}, dst[:g.Field.Bytes()]); err != nil || dst[0] == 9 {
 			t.Errorf("row 0: %v, %v", dst, err)
 		}
+	}
+}
+
+func TestTextsAreCollectedUntilTheyAreClasses(t *testing.T) {
+	t.Parallel()
+	for fill, want := range map[*float64]string{nil: "Column.Fill", new(-1.0): ""} {
+		c := table.Column{Name: "x", Type: arena.Int64, FindClasses: true, Fill: fill}
+		g, err := table.NewTarget(0, c, table.Type{Kind: table.Text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b table.Buffer
+		for round := range 2 {
+			if g.Finding() != (round == 0) {
+				t.Fatalf("round %d: finding: %t", round, g.Finding())
+			}
+			b.Reset(g, 4, 4*g.Size())
+			for _, text := range []string{"b", "a", "b"} {
+				if p := b.AppendBytes([]byte(text)); p != nil {
+					t.Fatal(p)
+				}
+			}
+			if p := b.AppendMissing(1); round == 0 && p != nil || round == 1 && (p == nil) != (want == "") {
+				t.Errorf("round %d: a missing value is %v", round, p)
+			}
+			for range 2 { // the second call changes nothing
+				if err := g.Found(0, c); err != nil || !slices.Equal(g.Classes(), []string{"a", "b"}) {
+					t.Errorf("classes %q, %v", g.Classes(), err)
+				}
+			}
+		}
+		dst := make([]byte, 8)
+		for row, label := range []int64{1, 0, 1, -1}[:b.Values()] {
+			if err := b.Fetch(row, dataloader.At{}, dst); err != nil || dataloader.View[int64](dst)[0] != label {
+				t.Errorf("row %d: %v, %v, want %d", row, dst, err, label)
+			}
+		}
+	}
+	c := table.Column{Name: "x", Type: arena.Uint8, FindClasses: true}
+	g, err := table.NewTarget(7, c, table.Type{Kind: table.Text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 257 {
+		if p := g.Text(nil, fmt.Append(nil, i)); p != nil {
+			t.Fatal(p)
+		}
+	}
+	var f *dataloader.FieldError
+	if err := g.Found(7, c); !errors.As(err, &f) || f.Index != 7 || !strings.Contains(f.Problem, "257 classes") {
+		t.Errorf("257 classes of uint8: got %v", err)
 	}
 }
 

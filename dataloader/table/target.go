@@ -2,8 +2,10 @@ package table
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
 )
 
 // Target converts the values of a column to a field. It is safe for concurrent use.
@@ -16,8 +18,10 @@ type Target struct {
 	bytes   int // bytes of the field
 	copies  bool
 	decoder dataloader.Decoder
-	classes map[string]int32
-	filled  []byte // fill in the storage type
+	classes []string
+	labels  map[string]int32 // by class
+	found   *classes.Found   // not nil while classes are found
+	filled  []byte           // fill in the storage type
 }
 
 // Problem says why a value cannot be stored. It unwraps to [dataloader.ErrFormat].
@@ -46,11 +50,44 @@ func (t *Target) Decode(at dataloader.At, encoded, dst []byte) error {
 	return t.decoder.Decode(at, encoded, dst)
 }
 
-// Text writes the index of a text in Column.Classes.
+// index sets the classes of the column. It returns "" or what is wrong.
+func (t *Target) index(list []string, c Column) (problem string) {
+	t.classes = list
+	t.labels, problem = classes.Index(list, c.FindClasses, t.Field.Type, c.Fill)
+	return problem
+}
+
+// Classes returns the classes of a column with Column.Classes or FindClasses, else nil.
+func (t *Target) Classes() []string { return slices.Clone(t.classes) }
+
+// Finding reports whether the classes of the column, with Column.FindClasses, are not known yet. Text
+// then collects the texts and writes nothing, and missing values are left out, until Found.
+func (t *Target) Finding() bool { return t.found != nil }
+
+// Found makes the collected texts the classes of column c, number k of a dataset. Types that cannot
+// hold their number are a *dataloader.FieldError. Nothing else may use the target at the same time.
+func (t *Target) Found(k int, c Column) error {
+	if t.found == nil {
+		return nil
+	}
+	problem := t.index(t.found.Sorted(), c)
+	if t.found = nil; problem != "" {
+		return &dataloader.FieldError{Index: k, Name: c.fieldName(), Problem: problem}
+	}
+	return nil
+}
+
+// Text writes the index of a text in the classes.
 func (t *Target) Text(dst, text []byte) *Problem {
-	k, ok := t.classes[string(text)]
+	if t.found != nil {
+		if want := t.found.Add(text); want != "" {
+			return &Problem{Want: want, Got: "more of them"}
+		}
+		return nil
+	}
+	k, ok := t.labels[string(text)]
 	if !ok {
-		return &Problem{Want: fmt.Sprintf("one of the %d texts in Classes", len(t.classes)), Got: quoted(text)}
+		return &Problem{Want: fmt.Sprintf("one of the %d texts in Classes", len(t.labels)), Got: quoted(text)}
 	}
 	v := [1]int64{int64(k)}
 	return t.storeInts(v[:], dst)
@@ -67,6 +104,9 @@ func quoted(text []byte) string {
 // Missing writes n values in place of missing ones. Without Column.Fill, and for a Decoder, it is a
 // Problem.
 func (t *Target) Missing(dst []byte, n int) *Problem {
+	if t.found != nil {
+		return nil
+	}
 	if t.decoder != nil {
 		return &Problem{Want: "bytes for the Decoder (files that a table names by their path must be put into it)", Got: "null"}
 	}

@@ -7,6 +7,6 @@
 //	x      [Window]  int32  at, at+1, … at+Window-1
 //	y      [Window]  int32  at+1, at+2, … at+Window
 //
-// Windows start at multiples of Options.Stride and never cross the end of a file. A file is mapped
+// [Write] writes such a file, of what a tokenizer makes of texts. Windows start at multiples of Options.Stride and never cross the end of a file. A file is mapped
 // where the system can do it. Reading a sample allocates nothing.
 package tokens

@@ -37,6 +37,9 @@ type Options struct {
 	Unmapped bool
 }
 
+// defaultBits is the default of Options.Bits.
+const defaultBits = 16
+
 // Dataset is the windows of some files: a [dataloader.Dataset]. Its methods are safe for concurrent
 // use.
 type Dataset struct {
@@ -66,7 +69,7 @@ func (o *Options) check() error {
 		o.Stride = o.Window
 	}
 	if o.Bits == 0 {
-		o.Bits = 16
+		o.Bits = defaultBits
 	}
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {

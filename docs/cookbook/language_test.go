@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"gorgonia.org/gorgonia"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/tokens"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -24,30 +26,29 @@ const (
 	width    = 32
 )
 
-// text is a dataset of windows of a text: x are characters, and y the ones that follow them.
-type text []int32
-
-func (t text) Len() int { return len(t) - window }
-
-func (text) Fields() []dataloader.Field {
-	return []dataloader.Field{
-		{Name: "x", Type: arena.Int32, Shape: []int{window}},
-		{Name: "y", Type: arena.Int32, Shape: []int{window}},
+// characters is a tokenizer: the token of a character is its place in the alphabet.
+func characters(dst []int32, text string) ([]int32, error) {
+	for _, c := range text {
+		i := strings.IndexRune(alphabet, c)
+		if i < 0 {
+			return dst, fmt.Errorf("character %q is not in the alphabet", c)
+		}
+		dst = append(dst, int32(i))
 	}
+	return dst, nil
 }
 
-func (t text) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
-	copy(dataloader.View[int32](dst[0]), t[at.Index:])
-	copy(dataloader.View[int32](dst[1]), t[at.Index+1:])
-	return nil
-}
-
-// encode returns the numbers of the characters of s.
-func encode(s string) (t text) {
-	for _, c := range s {
-		t = append(t, int32(strings.IndexRune(alphabet, c)))
+// corpus writes the tokens of texts to a file and opens its windows: x are characters, and y the ones
+// that follow them.
+func corpus(path string, texts ...string) (*tokens.Dataset, error) {
+	s, err := dataloader.Tokenize("text", texts, dataloader.TokenizerFunc(characters))
+	if err != nil {
+		return nil, err
 	}
-	return t
+	if err := tokens.Write(path, s, 16); err != nil {
+		return nil, err
+	}
+	return tokens.Open(path, tokens.Options{Window: window, Stride: 1, Vocabulary: len(alphabet)})
 }
 
 // language predicts, at each place of a window, the next character from those up to it: a
@@ -83,7 +84,16 @@ func Example_language() {
 		log.Fatal(err)
 	}
 	defer dev.Close()
-	data := encode(strings.Repeat(sentence, 8))
+	dir, err := os.MkdirTemp("", "language")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	data, err := corpus(filepath.Join(dir, "train.bin"), strings.Repeat(sentence, 8))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer data.Close()
 	t, err := trainer.New(ctx, language, trainer.Options{Device: dev, Batch: 32, Optimizer: optim.Adam{Rate: 5e-3},
 		Fields: data.Fields()})
 	if err != nil {
@@ -112,8 +122,11 @@ func Example_language() {
 	}
 	written, logits := sentence[:window], make([]float32, window*len(alphabet))
 	for range 37 {
-		seen := encode(written[len(written)-window:])
-		if err := p.Predict(ctx, logits, []int32(seen)); err != nil {
+		seen, err := characters(nil, written[len(written)-window:])
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := p.Predict(ctx, logits, seen); err != nil {
 			log.Fatal(err)
 		}
 		best, last := 0, logits[(window-1)*len(alphabet):]

@@ -3,15 +3,19 @@ package cookbook_test
 // The program of tabular.md begins here.
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/csv"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -33,52 +37,70 @@ func price(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	return m, net.Err()
 }
 
-// normalise scales a column to mean 0 and deviation 1, as measured on its first n rows.
-func normalise(rows []float32, columns, column, n int) (mean, deviation float64) {
-	for i := range n {
-		mean += float64(rows[i*columns+column]) / float64(n)
+// writeFlats writes a table of flats as text. The age of some is missing.
+func writeFlats(path string, rows int) error {
+	r := rand.New(rand.NewPCG(1, 2))
+	var b bytes.Buffer
+	fmt.Fprintln(&b, "area,age,city,price")
+	for i := range rows {
+		area, age := 40+100*r.Float64(), 50*r.Float64()
+		price, years := 3000*area-40*area*age+5000*r.NormFloat64(), fmt.Sprintf("%.1f", age)
+		if i%50 == 0 {
+			years = "NA"
+		}
+		fmt.Fprintf(&b, "%.1f,%s,\"Kiel, centre\",%.0f\n", area, years, price)
 	}
-	for i := range n {
-		d := float64(rows[i*columns+column]) - mean
-		deviation += d * d / float64(n)
-	}
-	deviation = math.Sqrt(deviation)
-	for i := column; i < len(rows); i += columns {
-		rows[i] = float32((float64(rows[i]) - mean) / deviation)
-	}
-	return mean, deviation
+	return os.WriteFile(path, b.Bytes(), 0o666)
 }
 
 func Example_tabular() {
 	const rows, known = 600, 500 // the first 500 rows train, the others validate
-	r := rand.New(rand.NewPCG(1, 2))
-	x, y := make([]float32, 2*rows), make([]float32, rows)
-	for i := range y {
-		area, age := 40+100*r.Float64(), 50*r.Float64()
-		x[2*i], x[2*i+1] = float32(area), float32(age)
-		y[i] = float32(3000*area - 40*area*age + 5000*r.NormFloat64())
-	}
-	normalise(x, 2, 0, known)
-	normalise(x, 2, 1, known)
-	mean, deviation := normalise(y, 1, 0, known)
-	train, err := dataloader.FromSlices(known,
-		dataloader.Column("x", x[:2*known], 2), dataloader.Column("y", y[:known], 1))
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "tabular")
 	if err != nil {
 		log.Fatal(err)
 	}
-	val, err := dataloader.FromSlices(rows-known,
-		dataloader.Column("x", x[2*known:], 2), dataloader.Column("y", y[known:], 1))
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "flats.csv")
+	if err := writeFlats(path, rows); err != nil {
+		log.Fatal(err)
+	}
+	flats, err := csv.Open(path, csv.Options{Missing: []string{"NA"}, Fields: []csv.Field{
+		{Name: "x", Columns: []string{"area", "age"}, Fill: new(25.0)},
+		{Name: "y", Columns: []string{"price"}},
+	}})
 	if err != nil {
 		log.Fatal(err)
+	}
+	defer flats.Close()
+	train, val, err := dataloader.Split(flats, known)
+	if err != nil {
+		log.Fatal(err)
+	}
+	x, err := dataloader.Stats(ctx, train, "x", dataloader.StatsOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	y, err := dataloader.Stats(ctx, train, "y", dataloader.StatsOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range []*dataloader.Moments{x, y} {
+		if train, err = dataloader.Normalize(train, m); err != nil {
+			log.Fatal(err)
+		}
+		if val, err = dataloader.Normalize(val, m); err != nil {
+			log.Fatal(err)
+		}
 	}
 
-	ctx := context.Background()
 	dev, err := cpu.Open(cpu.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer dev.Close()
-	t, err := trainer.New(ctx, price, trainer.Options{Device: dev, Batch: 50, Optimizer: optim.Adam{Rate: 0.01}})
+	t, err := trainer.New(ctx, price, trainer.Options{Device: dev, Batch: 50, Optimizer: optim.Adam{Rate: 0.01},
+		Fields: train.Fields()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,16 +140,20 @@ func Example_tabular() {
 	if err := p.Load(ctx, t); err != nil {
 		log.Fatal(err)
 	}
-	out := make([]float32, 1)
-	if err := p.Predict(ctx, out, x[2*known:2*known+2]); err != nil {
+	flat, out := []float64{100, 10}, make([]float32, 1) // 100 m², 10 years old
+	scaled := make([]float32, 2)
+	for i := range flat {
+		scaled[i] = float32((flat[i] - x.Mean[i]) / x.Deviation()[i])
+	}
+	if err := p.Predict(ctx, out, scaled); err != nil {
 		log.Fatal(err)
 	}
-	guess, actual := float64(out[0])*deviation+mean, float64(y[known])*deviation+mean
-	fmt.Printf("off by less than 25000: %t\n", math.Abs(guess-actual) < 25000)
+	guess := float64(out[0])*y.Deviation()[0] + y.Mean[0]
+	fmt.Printf("260000 is off by less than 25000: %t\n", math.Abs(guess-260000) < 25000)
 	fmt.Printf("bytes of the predictor below those of the trainer: %t\n", p.Plan().Total < t.Plan().Total)
 	// Output:
 	// R2 above 0.95: true
-	// off by less than 25000: true
+	// 260000 is off by less than 25000: true
 	// bytes of the predictor below those of the trainer: true
 }
 

@@ -49,7 +49,9 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	if c.Guard != kernels.None {
 		c.Needed = append(c.Needed, c.Guard)
 	}
-	c.rewrite()
+	if err := c.rewrite(); err != nil {
+		return err
+	}
 	return schedule.Run(ctx, c.Program, c.cfg.schedule())
 }
 
@@ -60,10 +62,11 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 //     leave unused ones for Prune.
 //   - Redecode to Sums match single operations, so they run before Fuse makes chains of these.
 //   - Reduce takes chains as its prologues.
+//   - Prepack splits products as Fuse has left them.
 //   - Narrow to Offload find instructions as fusion has left them, and add encodings, slices and
 //     transfers: no pass after them looks for patterns.
 //   - remat.Run measures the peak of the program as it will be scheduled: it comes last.
-func (c *compiler) rewrite() {
+func (c *compiler) rewrite() error {
 	p, cfg := c.Program, &c.cfg
 	train := cfg.Mode == Train
 	run := func(on bool, pass func(p *ir.Program)) {
@@ -82,6 +85,11 @@ func (c *compiler) rewrite() {
 	run(cfg.on(Sums), passes.Sums)
 	run(cfg.on(Fuse), passes.Fuse)
 	run(cfg.on(Reduce), passes.Reduce)
+	if d, ok := cfg.Device.(kernels.WeightPrepacker); ok && cfg.Prepack {
+		if err := passes.Prepack(p, cfg.Homes, d); err != nil {
+			return err
+		}
+	}
 	run(train, func(p *ir.Program) { passes.Narrow(p, cfg.Precision) })
 	run(cfg.Update.GuardEach && cfg.on(Slices|Views), func(p *ir.Program) { passes.Slices(p, c.rules, cfg.schedule()) })
 	run(true, func(p *ir.Program) { passes.Offload(p, c.rules, cfg.on(Views)) })
@@ -89,6 +97,7 @@ func (c *compiler) rewrite() {
 	// remat can leave unread instructions: a recomputation whose result a later round computes once
 	// more.
 	run(true, passes.Prune)
+	return nil
 }
 
 // compiler is the state of one compilation.

@@ -51,11 +51,12 @@ const (
 	Predict              // output
 	Machine              // a user's own graph, for CompileMachine
 	Average              // averages of parameters, for CompileAverages
+	Prepack              // prepacked weights, for CompilePrepacking
 )
 
 // String returns the mode's name in plans.
 func (m Mode) String() string {
-	return [...]string{"train", "evaluate", "predict", "machine", "averages"}[m]
+	return [...]string{"train", "evaluate", "predict", "machine", "averages", "prepack"}[m]
 }
 
 // Config is a model and how to compile it.
@@ -64,6 +65,7 @@ type Config struct {
 	Mode      Mode
 	Objective string // name of the objective that the program trains; "": the first of the model
 	Eval      bool   // of a machine: dropout and batch normalization work as outside training
+	Prepack   bool   // to predict: weights may be read in region ir.Prepacked, see CompilePrepacking
 	Averaged  bool   // to evaluate or predict: parameters that have averages are read at the homes of these
 	Update    Update
 	Recompute Recompute

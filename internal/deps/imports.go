@@ -50,23 +50,27 @@ var rules = map[string]rule{
 	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
-	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/npy dataloader/pack dataloader/parquet dataloader/shards dataloader/table",
+	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/jsonl dataloader/npy dataloader/pack dataloader/parquet " +
+		"dataloader/shards dataloader/table dataloader/tokens",
 		other: "github.com/dustin/go-humanize github.com/schollz/progressbar/v3"},
-	"dataloader/pack":             {ours: "arena dataloader dataloader/storage internal/atomicfile"},
+	"dataloader/pack":             {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/atomicfile"},
 	"dataloader/shards":           {ours: "arena dataloader dataloader/internal/codec dataloader/internal/number dataloader/storage internal/atomicfile", other: "github.com/klauspost/compress"},
 	"dataloader/images":           {ours: "arena dataloader dataloader/storage", other: "golang.org/x/image"},
 	"dataloader/images/turbojpeg": {ours: "dataloader dataloader/images", other: "github.com/ebitengine/purego"},
-	"dataloader/csv":              {ours: "arena dataloader dataloader/internal/number dataloader/internal/values dataloader/storage dataloader/table"},
+	"dataloader/csv":              {ours: texts},
 	"dataloader/internal/values":  {ours: "dataloader"},
 	"dataloader/internal/number":  {ours: "arena"},
+	"dataloader/internal/classes": {ours: "arena dataloader/internal/number"},
 	"dataloader/internal/codec":   {ours: "dataloader/storage", other: "github.com/klauspost/compress"},
-	"dataloader/jsonl": {ours: "arena dataloader dataloader/internal/codec dataloader/internal/number dataloader/internal/values dataloader/storage dataloader/table",
+
+	"dataloader/internal/parallel": {},
+	"dataloader/jsonl": {ours: texts + " dataloader/internal/codec",
 		other: "github.com/go-json-experiment/json"},
 	"dataloader/npy":     {ours: "arena dataloader dataloader/storage dataloader/table weights/npz weights/safetensors"},
-	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table"},
+	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table internal/atomicfile"},
 	"dataloader/storage": {ours: "dataloader dataloader/internal/folder", other: "golang.org/x/sys"},
-	"dataloader/table":   {ours: "arena dataloader dataloader/storage internal/float16"},
-	"dataloader/parquet": {ours: "dataloader dataloader/storage dataloader/table",
+	"dataloader/table":   {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/float16"},
+	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/storage dataloader/table",
 		other: "github.com/andybalholm/brotli github.com/klauspost/compress github.com/parquet-go/parquet-go github.com/pierrec/lz4/v4"},
 	"weights":             {ours: "arena dataloader internal/atomicfile internal/float16 kernels trainer weights/npz weights/safetensors"},
 	"weights/npz":         {ours: "arena internal/atomicfile weights/safetensors"},
@@ -128,6 +132,10 @@ var rules = map[string]rule{
 	"dataloader/storage/storagetest": {},
 	"dataloader/internal/tabletest":  {ours: "arena dataloader dataloader/storage/storagetest internal/float16"},
 }
+
+// texts are what formats of text import.
+const texts = "arena dataloader dataloader/internal/classes dataloader/internal/number dataloader/internal/parallel " +
+	"dataloader/internal/values dataloader/storage dataloader/table"
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{

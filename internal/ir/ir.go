@@ -28,6 +28,7 @@ const (
 	HostAverages                       // offloaded averages, the same
 	Statistics                         // running statistics
 	Averages                           // averages of parameters
+	Prepacked                          // weights in the form that a device's kernels read, of a predictor
 	Slot                               // one batch in storage types, and the controls of its step
 	Guard                              // the status word: once set, no update changes anything
 	Results                            // what the host reads after a step
@@ -120,6 +121,7 @@ type Program struct {
 
 	Results   []Result   // values that the host reads after a step
 	Constants []Constant // values that are written once, before the first step
+	Prepacked []Packing  // values of region Prepacked, which are computed whenever the weights have changed
 	Trained   []string   // parameters that are updated
 	Variances []string   // running variances that are updated
 	Indices   []Indices  // indices that are checked
@@ -179,6 +181,13 @@ type Result struct {
 type Constant struct {
 	Value kernels.Value
 	Data  []byte
+}
+
+// Packing is a weight in another form: Op makes the value at the home To of the one at From.
+type Packing struct {
+	Op       *kernels.Op
+	Attrs    any
+	From, To Part
 }
 
 // Root follows aliases to the value that owns v's bytes, and returns it and the byte offset of v in

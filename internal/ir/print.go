@@ -11,7 +11,7 @@ import (
 
 var regionNames = [Regions]string{
 	"parameters", "gradients", "state", "host parameters", "host state", "host averages",
-	"statistics", "averages", "slot", "guard", "results", "resident", "scratch",
+	"statistics", "averages", "prepacked", "slot", "guard", "results", "resident", "scratch",
 }
 
 // String returns p as text, for tests and debugging: a line for each home that exists before the

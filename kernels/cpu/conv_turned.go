@@ -8,23 +8,60 @@ import (
 // Winograd's convolution of a few tiles, as when a single image is predicted: 49 tiles of 14x14
 // pixels fill 64 columns. The products are turned around there: tiles are their rows, of which a
 // kernel takes any number, and outputs are their columns. Panels of tiles are transformed first; then
-// a task is one panel of outputs: transform its weights, multiply, transform the products to pixels
-// of a vector of outputs, and transpose these. Every sum is the same as that of the other way, to the
-// bit.
+// a task is one panel of outputs: transform its weights, unless they are prepacked (conv_prepack.go),
+// multiply, transform the products to pixels of a vector of outputs, and transpose these. Every sum is
+// the same as that of the other way, to the bit.
 
 // winoFewTiles is the most tiles of which products are turned around.
 const winoFewTiles = 63
 
 // A winoTurned holds what turned products need besides.
 type winoTurned struct {
-	v      []byte // transformed tiles: [panels, places, channels]. Nil: each worker has its own
-	tiles  int
-	pixels []int64 // by tile: see conv.WinogradTurned
+	weights turnedWeights
+	pack    *turnedPacking // nil: the weights are prepacked
+	v       []byte         // transformed tiles: [panels, places, channels]. Nil: each worker has its own
+	tiles   int
+	pixels  []int64 // by tile: see conv.WinogradTurned
 	// Where rows of tiles lie in the image; see conv.WinogradRows. Nil: tiles are packed. Each worker
 	// transforms all rows, once a launch: that takes less time than to read what another has written.
 	offsets []int64
 	masks   []uint32
 	launch  int // the number of launches so far
+}
+
+// turnedWeights are transformed weights: [panels, places, channels, outs].
+type turnedWeights struct {
+	u                 []byte
+	outs              int // outputs of a panel
+	row, plane, panel int // bytes from channel to channel, place to place, panel to panel
+}
+
+// at returns the transformed weights from output o on, which has size bytes.
+func (t *turnedWeights) at(o, size int) []byte { return t.u[o/t.outs*t.panel+o%t.outs*size:] }
+
+// turnedPacking transforms weights, by vectors of outputs.
+type turnedPacking struct {
+	kernels  *gemm.Kernels
+	packer   *conv.Kernels
+	w        []byte // [outputs, channels, taps]
+	channels int
+	taps     []int64
+}
+
+// run transforms the weights of a vector of outputs from o on. a and packed are the worker's.
+func (p *turnedPacking) run(a *conv.WinogradWeight, packed []byte, dst *turnedWeights, o int) {
+	size, lanes := p.kernels.Size(), p.packer.Lanes
+	vector, row := lanes*size, p.channels*winoTaps*size
+	src, u := p.w[o*row:], dst.at(o, size)
+	a.Taps, a.Plane, a.N = p.taps, dst.plane, lanes
+	for c := 0; c < p.channels; c += winoChannels {
+		n := min(winoChannels, p.channels-c)
+		p.kernels.PackCols(packed, src[c*winoTaps*size:], n*winoTaps, row, lanes, vector)
+		for k := range n {
+			a.Src, a.Dst = packed[k*winoTaps*vector:], u[(c+k)*dst.row:]
+			p.packer.WinogradWeight(a)
+		}
+	}
 }
 
 // fewTiles returns the most tiles of which products are turned around. Their pixels, and one that
@@ -49,32 +86,51 @@ func (v *convolution) turnedWork(workers int64, rows, channels int) int64 {
 	if !v.mayTurn() {
 		return 0
 	}
-	weights, tiles, m := turnedBytes(v.kernels, rows, channels)
-	_, pixels, _, _ := winoBytes(v.kernels, 1, rows, channels)
+	weights, _, _ := turnedBytes(v.kernels, rows, channels)
+	return int64(weights) + turnedWorkersBytes(v.kernels, workers, rows, channels)
+}
+
+// turnedWorkersBytes returns the workspace in bytes of turned products without their weights.
+func turnedWorkersBytes(s *gemm.Kernels, workers int64, rows, channels int) int64 {
+	_, tiles, m := turnedBytes(s, rows, channels)
+	_, pixels, _, _ := winoBytes(s, 1, rows, channels)
 	// Whether tiles are shared depends on the shape of images.
-	return int64(weights) + workers*int64(tiles+pixels+m)
+	return workers * int64(tiles+pixels+m)
 }
 
-// turns reports whether products are turned around: an eighth of the columns would be idle, and
-// there are as many panels of outputs as of tiles, for as many threads.
+// turns reports whether products are turned around.
 func (x *winograd) turns() bool {
-	tiles, cols := x.images*x.tiles.pixels(), x.kernels.Cols
-	panels := ceilDiv(tiles, cols)
-	return x.mayTurn && !x.norm.on() && x.act == nil && tiles <= fewTiles(x.kernels) && x.rows%cols == 0 &&
-		x.rows/cols >= panels && 8*tiles <= 7*panels*cols
+	return x.mayTurn && !x.norm.on() && x.act == nil && turningPays(x.kernels, x.images*x.tiles.pixels(), x.rows)
 }
 
-// bindTurned gives turned products their parts of the workspace.
+// turningPays reports whether an eighth of the columns would be idle otherwise, and there are as many
+// panels of outputs, which are rows otherwise, as of tiles, for as many threads.
+func turningPays(s *gemm.Kernels, tiles, rows int) bool {
+	panels := ceilDiv(tiles, s.Cols)
+	return tiles <= fewTiles(s) && rows%s.Cols == 0 && rows/s.Cols >= panels && 8*tiles <= 7*panels*s.Cols
+}
+
+// bindTurned gives turned products their parts of the workspace: transformed weights, and what workers
+// use.
 func (x *winograd) bindTurned(work []byte) {
 	s := x.kernels
+	n, _, _ := turnedBytes(s, x.rows, x.channels)
+	plane := winoPlane(s, x.channels)
+	x.turned = &winoTurned{
+		weights: turnedWeights{u: work[:n:n], outs: s.Cols, row: s.Cols * s.Size(), plane: plane, panel: conv.WinogradPlaces * plane},
+		pack:    &turnedPacking{s, x.packer, x.w, x.channels, x.taps},
+	}
+	x.bindTiles(work[n:])
+}
+
+// bindTiles gives the workers of turned products their parts of the workspace.
+func (x *winograd) bindTiles(work []byte) {
+	s, t := x.kernels, x.turned
 	size, tiles := s.Size(), x.images*x.tiles.pixels()
-	weights, v, m := turnedBytes(s, x.rows, x.channels)
+	_, v, m := turnedBytes(s, x.rows, x.channels)
 	_, pixels, _, _ := winoBytes(s, 1, x.rows, x.channels)
-	t := &winoTurned{tiles: tiles}
-	x.turned, x.panels = t, ceilDiv(tiles, s.Cols)
+	t.tiles, x.panels = tiles, ceilDiv(tiles, s.Cols)
 	x.findRows()
-	x.planeU = winoPlane(s, x.channels)
-	x.u, work = work[:weights:weights], work[weights:]
 	if t.offsets == nil {
 		t.v, work = work[:v:v], work[v:]
 	}
@@ -188,43 +244,27 @@ func (x winoTurnedOutputs) do(i, worker int) {
 		}
 		w.launch = x.turned.launch
 	}
-	size := s.Size()
-	panel := s.Cols * size
-	u := x.u[i*conv.WinogradPlaces*x.planeU:]
-	x.turnedWeights(w, u, i*s.Cols)
-	planeM := winoPlane(s, x.turned.tiles)
+	size, weights := s.Size(), &x.turned.weights
+	if x.turned.pack != nil {
+		for lane := 0; lane < s.Cols; lane += x.packer.Lanes {
+			x.turned.pack.run(&w.weight, w.pixels, weights, i*s.Cols+lane)
+		}
+	}
+	panel, u := s.Cols*size, weights.at(i*s.Cols, size)
+	planeV, planeM := winoPlane(s, x.channels), winoPlane(s, x.turned.tiles)
 	t := &w.tile
-	t.StepB, t.K, t.N, t.Flags = panel, x.channels, s.Cols, 0
+	t.StepB, t.K, t.N, t.Flags = weights.row, x.channels, s.Cols, 0
 	t.RowA, t.StepA, t.RowC = size, panel, panel
 	for p := range x.panels {
 		first, n := x.tilesOf(p)
 		v := x.panelV(w, p)
 		for place := range conv.WinogradPlaces {
-			t.B = u[place*x.planeU:]
-			multiplyRows(s, t, v[place*x.planeU:], w.m[place*planeM+first*panel:], n)
+			t.B = u[place*weights.plane:]
+			multiplyRows(s, t, v[place*planeV:], w.m[place*planeM+first*panel:], n)
 		}
 	}
 	for lane := 0; lane < s.Cols; lane += x.packer.Lanes {
 		x.writeTurned(w, w.m[lane*size:], planeM, i*s.Cols+lane)
-	}
-}
-
-// turnedWeights transforms the weights of a panel of outputs from row on.
-func (x *winograd) turnedWeights(w *winoWorker, u []byte, row int) {
-	s, a, lanes := x.kernels, &w.weight, x.packer.Lanes
-	size := s.Size()
-	vector := lanes * size
-	a.Taps, a.Plane, a.N = x.taps, x.planeU, lanes
-	for lane := 0; lane < s.Cols; lane += lanes {
-		src := x.w[(row+lane)*x.rowW:]
-		for c := 0; c < x.channels; c += winoChannels {
-			n := min(winoChannels, x.channels-c)
-			s.PackCols(w.pixels, src[c*x.channelW:], n*winoTaps, x.rowW, lanes, vector)
-			for k := range n {
-				a.Src, a.Dst = w.pixels[k*winoTaps*vector:], u[((c+k)*s.Cols+lane)*size:]
-				x.packer.WinogradWeight(a)
-			}
-		}
 	}
 }
 

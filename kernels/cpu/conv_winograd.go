@@ -188,16 +188,23 @@ func winoPanels(s *gemm.Kernels, rows, channels int) int {
 	return 1
 }
 
-// bind cuts the product and gives workers their parts of the workspace, each with stage bytes for
-// converted pixels.
-func (x *winograd) bind(workers int, work []byte, stage int) {
+// setWorkers makes that many workers, and the tables that do not depend on the workspace. It returns
+// the bytes of a vector.
+func (x *winograd) setWorkers(workers int) (vector int) {
 	x.packer = conv.For(x.kernels)
 	x.pack = x.tiles.pack(x.packer)
-	vector := x.packer.Lanes * x.kernels.Size()
+	vector = x.packer.Lanes * x.kernels.Size()
 	for i := range x.taps {
 		x.taps[i] *= int64(vector)
 	}
 	x.workers = make([]winoWorker, workers)
+	return vector
+}
+
+// bind cuts the product and gives workers their parts of the workspace, each with stage bytes for
+// converted pixels.
+func (x *winograd) bind(workers int, work []byte, stage int) {
+	vector := x.setWorkers(workers)
 	if x.turns() {
 		x.bindTurned(work)
 		return

@@ -49,6 +49,7 @@ var (
 	_ kernels.Device          = (*Device)(nil)
 	_ kernels.ReferenceRunner = (*Device)(nil)
 	_ kernels.GoAllocator     = (*Device)(nil)
+	_ kernels.WeightPrepacker = (*Device)(nil)
 )
 
 // Open starts the workers and returns the device. Negative Threads or Memory are a

@@ -71,6 +71,9 @@ func TestKernelsStayInsideTheirOperands(t *testing.T) {
 	for _, op := range kernels.All() {
 		for i := range casesPerOp {
 			c := op.Cases(r, floats[i%2])
+			if refuses(t, d, op, c) {
+				continue
+			}
 			call, _ := operandsOf(t, d, op, c)
 			m := fence(t, &call, i/2%2 == 0)
 			fillIn(r, c, call, m.b)

@@ -23,6 +23,8 @@ var table = map[*kernels.Op]kernel{
 	kernels.Conv:           {bindConv, convWork},
 	kernels.ConvGradInput:  {bindConvInput, convInputWork},
 	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
+	kernels.WinogradWeight: {bindWinogradWeight, winogradWeightWork},
+	kernels.WinogradConv:   {bindWinogradConv, winogradConvWork},
 
 	// Windows as rows, and back.
 	kernels.Im2Col: {bindIm2Col, nil},
@@ -143,7 +145,7 @@ func bindReference(b *binding) (func(), error) {
 }
 
 // Supports returns nil for every operation that is registered, on operands that fit it, of up to 8
-// dimensions.
+// dimensions; WinogradWeight and WinogradConv must also be such as Prepack may make.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
 	if d == nil || d.pool == nil {
 		return d.usable("supports")
@@ -153,6 +155,9 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 	}
 	if kernels.ByName(op.Name) != op {
 		return fmt.Errorf("cpu: %s is not registered: %w", op.Name, kernels.ErrUnsupported)
+	}
+	if op == kernels.WinogradWeight || op == kernels.WinogradConv {
+		return d.supportsPrepacked(op, attrs, in, out)
 	}
 	return nil
 }

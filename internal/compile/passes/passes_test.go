@@ -27,6 +27,11 @@ var tests = []struct {
 	{"sum", Sums, sumExamples},
 	{"fuse", Fuse, fuseExamples},
 	{"reduce", Reduce, reduceExamples},
+	{"prepack", func(p *ir.Program) {
+		if err := Prepack(p, new(ir.Homes), splits{}); err != nil {
+			panic(err)
+		}
+	}, prepackExamples},
 	{"round", func(p *ir.Program) { Round(p, half) }, roundExamples},
 	{"narrow", func(p *ir.Program) { Narrow(p, half) }, narrowExamples},
 	{"slices", func(p *ir.Program) {

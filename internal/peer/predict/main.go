@@ -53,6 +53,7 @@ type flags struct {
 	rounds  int
 	seconds float64
 	net     string
+	callers int
 }
 
 func main() {
@@ -61,6 +62,7 @@ func main() {
 	flag.IntVar(&f.rounds, "rounds", 3, "rounds")
 	flag.Float64Var(&f.seconds, "seconds", 1, "seconds of a run")
 	flag.StringVar(&f.net, "net", "", "mlp or cnn; empty: both")
+	flag.IntVar(&f.callers, "callers", 0, "1, 8 or 64; 0: all three")
 	python.Main("predict", func(ctx context.Context) error { return compare(ctx, f, os.Stdout) })
 }
 
@@ -83,12 +85,18 @@ func compare(ctx context.Context, f flags, out io.Writer) error {
 	if !slices.Contains([]string{"", "mlp", "cnn"}, f.net) {
 		return fmt.Errorf("net %q: must be mlp, cnn or empty", f.net)
 	}
+	if !slices.Contains([]int{0, 1, 8, 64}, f.callers) {
+		return fmt.Errorf("callers %d: must be 1, 8, 64 or 0", f.callers)
+	}
 	fmt.Fprintf(out, "%-4s %7s  %-28s %10s %9s %9s\n", "net", "callers", "library", "requests/s", "p50 µs", "p99 µs")
 	for _, net := range []string{"mlp", "cnn"} {
 		if f.net != "" && f.net != net {
 			continue
 		}
 		for _, callers := range []int{1, 8, 64} {
+			if f.callers != 0 && f.callers != callers {
+				continue
+			}
 			runs := make(map[string][]speed)
 			for range f.rounds {
 				for _, threads := range []int{1, runtime.NumCPU()} {
