@@ -23,7 +23,7 @@ var (
 	limit  = flag.Duration("limit", 0, "of an operation")
 	notes  = flag.String("notes", "", "folder of notes; %d is the rank")
 	victim = flag.Int("victim", 0, "the rank that fails in mode loop")
-	how    = flag.String("how", "", "kill, exit, stop or abort: how it fails")
+	how    = flag.String("how", "", "kill, exit, stop, term or abort: how it fails")
 	after  = flag.Duration("after", 0, "the time after which it fails")
 	n      = flag.Int("n", 1000, "elements that mode loop sums")
 )
@@ -95,6 +95,10 @@ func act(g group.Group) error {
 	case "stop":
 		err := syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		time.Sleep(time.Minute) // other threads run on for a moment
+		return err
+	case "term":
+		err := syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		time.Sleep(100 * time.Millisecond) // the error comes from the operation in flight, or the next
 		return err
 	case "abort":
 		err := errors.New("out of memory: 7 bytes")
