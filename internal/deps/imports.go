@@ -29,6 +29,8 @@ var rules = map[string]rule{
 	"arena":                     {},
 	"group":                     {ours: "arena group/internal/reduce"},
 	"group/internal/reduce":     {ours: "arena"},
+	"group/mpi":                 {ours: "arena group group/internal/reduce", other: "golang.org/x/sys", cgo: true},
+	"group/mpi/main":            {ours: "arena group group/mpi"},
 	"kernels":                   {ours: "arena group internal/float16 kernels/internal/numeric"},
 	"kernels/internal/numeric":  {ours: "arena"},
 	"kernels/internal/devcheck": {ours: "arena kernels"},

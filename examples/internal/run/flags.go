@@ -44,6 +44,9 @@ type Flags struct {
 	Picture      string
 	JSON         string
 
+	Ranks int  // ranks of this process; below 2: one
+	MPI   bool // this process is a rank of its launcher's
+
 	Checkpoint string // folder; empty: no checkpoints
 	Resume     bool
 	Every      string // see Interval
@@ -96,6 +99,8 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.Var(&f.WhatFits, "what-fits", "print the settings that fit in `bytes` of memory, such as 8MiB, with the recommended one marked, and stop")
 	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to `file`: a map of the memory (.svg) or the picture of the example (.png)")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
+	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
+	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")
 	AddCheckpoint(fs, &f.Checkpoint, &f.Resume, &f.Every)
 	for _, add := range add {
 		if add != nil {
@@ -190,7 +195,7 @@ func (f *Flags) Options() (trainer.Options, error) {
 func (f *Flags) open() (kernels.Device, error) {
 	switch f.Device {
 	case "cpu":
-		d, err := cpu.Open(cpu.Options{Instructions: f.Instructions})
+		d, err := cpu.Open(cpu.Options{Instructions: f.Instructions, Threads: f.threads()})
 		if err != nil {
 			return nil, fmt.Errorf("-instructions: %w", err)
 		}

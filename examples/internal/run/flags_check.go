@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/group"
 )
 
 // FlagError reports a flag whose value is not valid, or not together with the other flags.
@@ -27,6 +29,9 @@ func (f *Flags) check(given map[string]bool) error {
 			errs = append(errs, &FlagError{flag, value, reason})
 		}
 	}
+	wrong(f.Ranks < 0 || f.Ranks > group.MaxLocal, "ranks", fmt.Sprint(f.Ranks), fmt.Sprintf("must be 1 to %d", group.MaxLocal))
+	wrong(f.Ranks > 1 && f.MPI, "ranks", fmt.Sprint(f.Ranks), "the launcher sets the number of ranks: leave it out with -mpi")
+	wrong(f.WhatFits != 0 && (f.Ranks > 1 || f.MPI), "what-fits", f.WhatFits.String(), "looks at one rank: leave out -ranks and -mpi")
 	wrong(f.Epochs < 0, "epochs", fmt.Sprint(f.Epochs), "must not be negative")
 	wrong(given["what-fits"] && f.WhatFits <= 0, "what-fits", f.WhatFits.String(), "nothing fits in so few bytes: write 67108864 or 64MiB")
 	wrong(given["json"] && (f.Plan || f.WhatFits != 0), "json", f.JSON, "needs training, which -plan and -what-fits leave out")

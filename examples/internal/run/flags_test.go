@@ -106,7 +106,7 @@ func TestUpdatesAreCountedWithoutOverflow(t *testing.T) {
 		{math.MaxInt, 100, 1, 100, math.MaxInt64},
 	} {
 		f := Flags{Epochs: c.epochs, Batch: c.batch, Accumulate: c.windows}
-		if got := f.updates(c.samples); got != c.want {
+		if got := f.updates(c.samples, 1); got != c.want {
 			t.Errorf("%+v: %d updates", c, got)
 		}
 	}

@@ -43,6 +43,7 @@ type Losses map[string]float64
 type Loop struct {
 	Out    io.Writer
 	Epochs int
+	Quiet  bool               // it draws no progress bar
 	Each   func() error       // called after each epoch; may be nil
 	Folder *checkpoint.Folder // for checkpoints; may be nil
 

@@ -92,6 +92,16 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if done, err := e.before(ctx, f, train, out); done || err != nil {
 		return err
 	}
+	groups, err := f.join()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave(groups)) }()
+	if len(groups) > 0 {
+		if opt.Group = groups[0]; opt.Group.Rank() > 0 {
+			f, out = f.quiet(), io.Discard
+		}
+	}
 	opt.Fields = train.Fields()
 	if f.Resident {
 		opt.Resident, opt.Fields = []dataloader.Dataset{train, test}, nil
@@ -116,7 +126,12 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		}
 		return nil
 	}
-	return e.record(f, func() (Results, error) { return e.train(ctx, f, out, opt, train, test) })
+	return e.record(f, func() (Results, error) {
+		if len(groups) > 0 {
+			return e.trainRanks(ctx, f, out, opt, groups, train, test)
+		}
+		return e.train(ctx, f, out, opt, train, test)
+	})
 }
 
 // record calls work, and writes its results to the file of -json.
@@ -147,7 +162,11 @@ func (e Example) before(ctx context.Context, f Flags, train dataloader.Dataset, 
 
 // adjust sets the options that depend on the example, and on the size of its training set.
 func (e Example) adjust(f Flags, opt *trainer.Options, samples int) {
-	if updates := f.updates(samples); updates > 0 && !f.Constant {
+	ranks := 1
+	if opt.Group != nil {
+		ranks = opt.Group.Size()
+	}
+	if updates := f.updates(samples, ranks); updates > 0 && !f.Constant {
 		opt.Schedule = optim.Cosine{Steps: updates}
 	}
 	if e.Adjust != nil {
@@ -155,14 +174,14 @@ func (e Example) adjust(f Flags, opt *trainer.Options, samples int) {
 	}
 }
 
-// updates returns the number of updates of all epochs on a training set of that many samples, at
+// updates returns the number of updates of all epochs on a training set of that many samples, which ranks share, at
 // most math.MaxInt64.
-func (f *Flags) updates(samples int) int64 {
+func (f *Flags) updates(samples, ranks int) int64 {
 	ceilDiv := func(n, by int) int { return (n-1)/max(by, 1) + 1 }
 	if samples < 1 {
 		return 0
 	}
-	epoch := int64(ceilDiv(ceilDiv(samples, f.Batch), f.Accumulate))
+	epoch := int64(ceilDiv(ceilDiv(ceilDiv(samples, f.Batch), ranks), f.Accumulate))
 	if int64(f.Epochs) > math.MaxInt64/epoch {
 		return math.MaxInt64
 	}
@@ -207,7 +226,7 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 
 // train opens a trainer, runs the loop on it, and draws.
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
-	l := &Loop{Out: out, Epochs: f.Epochs}
+	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: opt.Group != nil && opt.Group.Rank() > 0}
 	opt.Progress = l.Progress
 	if e.Progress != nil {
 		opt.Progress = func(p trainer.Progress) {
@@ -221,10 +240,12 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	if f.Checkpoint != "" {
-		if l.Folder, err = OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, out); err != nil {
+		if l.Folder, err = openFolder(ctx, t, f, opt.Group, out); err != nil {
 			return Results{}, err
 		}
-		defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
+		if l.Folder != nil {
+			defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
+		}
 	}
 	if !f.draws() {
 		return l.Run(ctx, t, train, test)

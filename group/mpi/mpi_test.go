@@ -1,0 +1,165 @@
+//go:build mpi && unix && cgo
+
+package mpi_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/internal/seed"
+)
+
+// The program compares with a local group: bit for bit if strict or where the order does not matter.
+func TestAllKindsComputeWhatALocalGroupDoes(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		for ranks := 1; ranks <= e.most; ranks++ {
+			for _, strict := range []bool{false, true} {
+				r := e.start(t, ranks, fmt.Sprint("-strict=", strict)).wait()
+				if n := strings.Count(r.out, ": all right"); n != ranks || r.code != 0 {
+					t.Errorf("%d ranks, strict %v: %d are right, code %d: %s", ranks, strict, n, r.code, r.out)
+				}
+				if name := map[bool]string{true: "engine Open MPI ", false: "engine MPICH "}[e.open]; !strings.Contains(r.out, name) {
+					t.Errorf("no %q in %s", name, r.out)
+				}
+			}
+		}
+	})
+}
+
+// fails runs ranks until one fails, and compares what the others print. It returns how many of them
+// named it: MPICH's launcher may kill them before.
+func fails(t *testing.T, e engine, victim int, how, want string, more ...string) int {
+	t.Helper()
+	ranks := min(3, e.most)
+	args := append([]string{"-mode", "loop", "-victim", fmt.Sprint(victim), "-how", how}, more...)
+	r := e.start(t, ranks, args...).wait()
+	failed, ok := r.times("fails")[victim]
+	if !ok || r.code == 0 {
+		t.Fatalf("%s: rank %d did not fail, code %d: %s", how, victim, r.code, r.out)
+	}
+	ends := r.times("ends")
+	named := 0
+	for rank := range ranks {
+		if rank == victim {
+			continue
+		}
+		err, end := r.errorOf(rank), ends[rank]
+		killed := err == "" && !e.open && (how == "kill" || how == "exit") // by the launcher
+		switch {
+		case killed:
+		case !strings.Contains(err, want):
+			t.Errorf("%s: rank %d returned %q, want %q: %s", how, rank, err, want, r.out)
+		case how != "stop" && end-failed > 2, end-failed > 2.5:
+			t.Errorf("%s: rank %d returned after %.3f s: %s", how, rank, end-failed, r.out)
+		default:
+			named++
+		}
+	}
+	return named
+}
+
+func TestAKilledRankIsNamedAndEndsAll(t *testing.T) {
+	rng := seed.Rand(t, 1)
+	engines(t, func(t *testing.T, e engine) {
+		named, others := 0, 0
+		for range seed.Cases(10, 100) {
+			victim := rng.IntN(min(3, e.most))
+			after := time.Duration(rng.IntN(100_000)) * time.Microsecond
+			named += fails(t, e, victim, "kill", fmt.Sprintf("rank %d: died", victim),
+				"-after", after.String(), "-n", fmt.Sprint(1<<rng.IntN(20)))
+			others += min(3, e.most) - 1
+		}
+		t.Logf("%d of %d ranks named the killed one; the launcher ended the rest before", named, others)
+	})
+}
+
+func TestARankThatEndsWithoutCloseIsNamed(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		fails(t, e, 1, "exit", "rank 1: died", "-after", "50ms")
+	})
+}
+
+func TestAnAbortTellsTheOthersTheCause(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		if fails(t, e, 1, "abort", "rank 1: gave up in sum float32[1000] \"loop\": out of memory: 7 bytes", "-after", "50ms") == 0 {
+			t.Error("no rank learnt the cause")
+		}
+	})
+}
+
+func TestAStoppedRankIsNamedAfterTheLimit(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		if fails(t, e, 1, "stop", "rank 1: is stuck in sum", "-after", "50ms", "-limit", "1s") == 0 {
+			t.Error("no rank named the stopped one")
+		}
+	})
+}
+
+func TestDifferentOperationsAreNamedByAllRanks(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		ranks := min(3, e.most)
+		r := e.start(t, ranks, "-mode", "mismatch").wait()
+		want := fmt.Sprintf(`rank %d: started another operation in sum float32[100] "usual": it started broadcast uint8[100] from rank 0 "odd"`, ranks-1)
+		for rank := range ranks {
+			if err := r.errorOf(rank); err != want {
+				t.Errorf("rank %d: %q, want %q", rank, err, want)
+			}
+		}
+		if r.code != group.ExitMismatch {
+			t.Errorf("code %d, want %d", r.code, group.ExitMismatch)
+		}
+	})
+}
+
+func TestABusyRankIsWaitedForAndOneThatClosesEarlyIsNamed(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		ranks := min(3, e.most)
+		r := e.start(t, ranks, "-mode", "early", "-limit", "400ms").wait()
+		if n := strings.Count(r.out, "rounds done"); n != ranks {
+			t.Errorf("%d of %d ranks waited for the busy one: %s", n, ranks, r.out)
+		}
+		if err := r.errorOf(0); !strings.Contains(err, fmt.Sprintf("rank %d: started another operation", ranks-1)) || !strings.Contains(err, "close") {
+			t.Errorf("rank 0: %q", err)
+		}
+	})
+}
+
+func TestTheLauncherOfAnotherMPIIsRefused(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		found, _ := installed()
+		for _, other := range found {
+			if other.open == e.open {
+				continue
+			}
+			other.program = e.program
+			r := other.start(t, 2).wait()
+			if n := strings.Count(r.out, "sees 1 ranks, but the launcher set "); n != 2 || r.code != group.ExitOwn {
+				t.Errorf("%d of 2 ranks refused, code %d: %s", n, r.code, r.out)
+			}
+			return
+		}
+		t.Skip("needs Open MPI and MPICH")
+	})
+}
+
+func TestSIGTERMEndsAllRanks(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		ranks := min(3, e.most)
+		j := e.start(t, ranks, "-mode", "loop")
+		j.until(`rank \d: ready`, ranks)
+		start := time.Now()
+		if err := j.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		r := j.wait()
+		if d := time.Since(start); d > 3*time.Second {
+			t.Errorf("ended %v after the signal", d)
+		}
+		t.Log(r.code, r.out)
+		fails(t, e, 1, "term", "ended by SIGTERM", "-after", "50ms")
+	})
+}

@@ -1,0 +1,179 @@
+//go:build mpi && unix && cgo
+
+package mpi
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"runtime"
+	"unsafe"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/group"
+)
+
+// stageBytes is the size of the staging memory of a strict sum, for all ranks together.
+const stageBytes = 1 << 20
+
+// operation is an operation of a member.
+type operation struct {
+	m     *member
+	op    group.Op
+	name  string
+	hash  uint64 // of what ranks compare
+	each  int    // elements of a part; all of them without parts
+	stage []byte // memory outside the Go heap, for results that are not computed in place
+	pin   runtime.Pinner
+	done  chan error // one result for each start
+
+	// The mutex of the member guards what follows.
+	next    *operation
+	flying  bool // enqueued, and its result is not taken yet
+	waiting bool // a call of Wait takes the result
+	closed  bool
+}
+
+func (m *member) Prepare(op group.Op) (group.Operation, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("mpi: prepare %s: %w", op, arena.ErrClosed)
+	}
+	if err := op.Check(m.size); err != nil {
+		return nil, err
+	}
+	o := &operation{m: m, op: op, done: make(chan error, 1)}
+	o.describe()
+	if len(op.Data) == 0 {
+		return o, nil
+	}
+	width := int(op.Type.Size())
+	o.each = len(op.Data) / width
+	if op.Kind == group.AllGather || op.Kind == group.ReduceScatter {
+		o.each /= m.size
+	}
+	if o.each*width > math.MaxInt32 {
+		return nil, &group.OpError{Op: o.name, Reason: fmt.Sprintf("MPI counts up to %d bytes: cut it into several operations", math.MaxInt32)}
+	}
+	o.pin.Pin(&op.Data[0])
+	switch {
+	case o.strict():
+		o.stage = allocate(2 * m.size * o.chunk()) // to send and to receive
+	case op.Kind == group.ReduceScatter:
+		o.stage = allocate(o.each * width)
+	}
+	return o, nil
+}
+
+// describe sets the name and the hash.
+func (o *operation) describe() {
+	o.name = o.op.String()
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %d %d %d %s", o.op.Kind, o.op.Type, len(o.op.Data), o.op.Root, o.op.Label)
+	o.hash = h.Sum64()
+}
+
+// strict reports whether Go adds the numbers of this operation in the order of ranks. The order does
+// not matter for integers, or for up to two ranks.
+func (o *operation) strict() bool {
+	return o.m.opt.Strict && o.m.size > 2 && o.op.Type.Float() && (o.op.Kind == group.Sum || o.op.Kind == group.ReduceScatter)
+}
+
+// chunk returns the bytes of each rank that a strict sum stages at a time.
+func (o *operation) chunk() int {
+	return min(o.each*int(o.op.Type.Size()), max(4096, stageBytes/o.m.size/8*8))
+}
+
+// at returns the address of the data from a byte on.
+func (o *operation) at(i int) unsafe.Pointer { return unsafe.Pointer(&o.op.Data[i]) }
+
+func (o *operation) Start() error {
+	m := o.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e := m.failed.Load(); {
+	case e != nil:
+		return e
+	case o.closed || m.closed:
+		return arena.ErrClosed
+	case o.flying:
+		return arena.ErrBusy
+	}
+	o.flying, o.next = true, nil
+	if m.head == nil {
+		m.head = o
+	} else {
+		m.tail.next = o
+	}
+	m.tail = o
+	select {
+	case m.work <- struct{}{}:
+	default: // comm has not looked since the last start
+	}
+	return nil
+}
+
+func (o *operation) Wait() error {
+	m := o.m
+	m.mu.Lock()
+	if !o.flying || o.waiting {
+		m.mu.Unlock()
+		if err := m.Err(); err != nil {
+			return err
+		}
+		return group.ErrNotStarted
+	}
+	o.waiting = true
+	m.mu.Unlock()
+	err := <-o.done
+	m.mu.Lock()
+	o.flying, o.waiting = false, false
+	m.mu.Unlock()
+	return err
+}
+
+func (o *operation) Close() error {
+	m := o.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case o.closed:
+		return nil
+	case o.flying:
+		return arena.ErrBusy
+	}
+	o.closed = true
+	if m.failed.Load() != nil && m.comm.request {
+		return nil // MPI may still know the memory: it stays pinned until the program ends
+	}
+	o.pin.Unpin()
+	release(o.stage)
+	o.stage = nil
+	return nil
+}
+
+// take returns the next operation for comm, nil if there is none.
+func (m *member) take() *operation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.head
+	if o == nil {
+		return nil
+	}
+	m.head = o.next
+	if m.head == nil {
+		m.tail = nil
+	}
+	m.taken = o
+	return o
+}
+
+// complete gives the taken operation its result.
+func (m *member) complete(err error) {
+	m.mu.Lock()
+	o := m.taken
+	m.taken = nil
+	m.mu.Unlock()
+	o.done <- err
+}
