@@ -130,12 +130,19 @@ func (p Panel) scales() (x, y scale) {
 			}
 		}
 	}
-	if low, ok := drawable(p.Low, p.LogY); ok && p.Low < p.High {
-		if high, ok := drawable(p.High, p.LogY); ok {
-			lowY, highY = low, high
-		}
-	}
+	lowX, highX = ends(p.First, p.Last, p.LogX, lowX, highX)
+	lowY, highY = ends(p.Low, p.High, p.LogY, lowY, highY)
 	return newScale(lowX, highX, p.LogX), newScale(lowY, highY, p.LogY)
+}
+
+// ends returns the ends that a panel sets, if they can be drawn, and else low and high.
+func ends(first, last float64, log bool, low, high float64) (_, _ float64) {
+	a, okA := drawable(first, log)
+	b, okB := drawable(last, log)
+	if okA && okB && a < b {
+		return a, b
+	}
+	return low, high
 }
 
 // add adds the series to a plot: lines between gaps, a point between two gaps as a dot.

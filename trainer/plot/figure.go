@@ -18,15 +18,17 @@ type Figure struct {
 	Panels []Panel
 }
 
-// Panel is a plot with two axes, and a legend right of it. Its axes span the points of all series, unless Low and High are set.
+// Panel is a plot with two axes, and a legend right of it. Its axes span the points of all series, unless their ends are set.
 type Panel struct {
 	X, Y       string // names of the axes, with units
 	LogX, LogY bool   // logarithmic axes
 	// Low and High are the ends of the y-axis, if Low < High. Points outside are drawn at the edge.
 	// Default: all points are inside.
 	Low, High float64
-	Series    []Series
-	Marks     []Mark
+	// First and Last are the ends of the x-axis, in the same way.
+	First, Last float64
+	Series      []Series
+	Marks       []Mark
 }
 
 // Series is a list of points in the order of their X. A value that is not finite is a gap; on a
