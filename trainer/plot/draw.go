@@ -147,7 +147,7 @@ func ends(first, last float64, log bool, low, high float64) (_, _ float64) {
 
 // add adds the series to a plot: lines between gaps, a point between two gaps as a dot.
 func (s Series) add(g *gonum.Plot, x, y scale, colour color.RGBA) {
-	style := draw.LineStyle{Color: colour, Width: 2 * pixel}
+	style := draw.LineStyle{Color: colour, Width: 1.25 * pixel}
 	if s.Style == Faint || s.Style == Dots {
 		style.Color, style.Width = pale(colour), pixel
 	}
