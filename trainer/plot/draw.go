@@ -154,6 +154,7 @@ func (s Series) add(g *gonum.Plot, x, y scale, colour color.RGBA) {
 	glyph := draw.GlyphStyle{Color: style.Color, Radius: 1.5 * pixel, Shape: draw.CircleGlyph{}}
 	if s.Style == Dotted {
 		glyph.Radius = 3 * pixel
+		style.Width = 2 * pixel
 	}
 	var run, dots plotter.XYs
 	end := func() {
