@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,5 +206,14 @@ func TestASeriesHasGaps(t *testing.T) {
 	}
 	if whole, gap, zero := lines(1, 2, 3, 4, 5), lines(1, 2, nan, 4, 5), lines(1, 2, 0, 4, 5); whole != 1 || gap != 2 || zero != 2 {
 		t.Errorf("%d, %d and %d lines, want 1, 2 and 2", whole, gap, zero)
+	}
+}
+
+func TestTheEndsOfAnAxisCanBeSet(t *testing.T) {
+	s := []plot.Series{{Points: []plot.Point{{0, 0}, {1, 1}}}}
+	_, free := svg(t, plot.Figure{Panels: []plot.Panel{{Series: s}}})
+	_, set := svg(t, plot.Figure{Panels: []plot.Panel{{Series: s, Low: -40, High: 40, First: 100, Last: 200}}})
+	if slices.Contains(free, "40") || !slices.Contains(free, "1.0") || !slices.Contains(set, "40") || !slices.Contains(set, "200") {
+		t.Errorf("labels %q, with ends 100 to 200 and -40 to 40 %q", free, set)
 	}
 }
