@@ -99,13 +99,14 @@ func (p Panel) plot() *gonum.Plot {
 	grid.Vertical.Color, grid.Horizontal.Color = gridColour, gridColour
 	g.Add(grid)
 	g.Legend.Top, g.Legend.ThumbnailWidth, g.Legend.Padding = true, 16*pixel, 2*pixel
-	next := 0
+	var next [2]int // colours that are used, and pale ones
 	for _, s := range p.Series {
-		colour := colours[next%len(colours)]
-		if s.Style == Line || s.Style == Dotted {
-			next++
+		n := &next[0]
+		if s.Style == Faint || s.Style == Dots {
+			n = &next[1]
 		}
-		s.add(g, x, y, colour)
+		s.add(g, x, y, colours[*n%len(colours)])
+		*n++
 	}
 	for _, m := range p.Marks {
 		if at, ok := x.shown(m.X); ok && at == m.X {

@@ -76,3 +76,13 @@ func TestATrainingHasTheValuesOfItsHistory(t *testing.T) {
 		}
 	}
 }
+
+func TestPaleSeriesOfTwoObjectivesDiffer(t *testing.T) {
+	s := func(y float64) plot.Series {
+		return plot.Series{Style: plot.Faint, Points: []plot.Point{{X: 0, Y: y}, {X: 1, Y: y}}}
+	}
+	picture, _ := svg(t, plot.Figure{Panels: []plot.Panel{{Series: []plot.Series{s(1), s(2)}}}})
+	if strings.Count(picture, "stroke:#AAD0E5") != 1 {
+		t.Errorf("not one line in the first pale colour:\n%s", picture)
+	}
+}
