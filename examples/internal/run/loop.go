@@ -17,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/checkpoint"
+	"github.com/evenkeel/evenkeel/trainer/loop"
 )
 
 // Results is the content of the file of -json.
@@ -45,6 +46,9 @@ type Loop struct {
 	Epochs int
 	Each   func() error       // called after each epoch; may be nil
 	Folder *checkpoint.Folder // for checkpoints; may be nil
+	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
+	History *loop.History
+	Curves  func(*loop.History) error
 
 	bar    *progressbar.ProgressBar
 	heap   runtime.MemStats
@@ -63,6 +67,9 @@ func newBar(n int, things string) *progressbar.ProgressBar {
 
 // Progress is the trainer's Options.Progress.
 func (l *Loop) Progress(p trainer.Progress) {
+	if l.History != nil {
+		l.History.Progress(p)
+	}
 	if l.bar == nil || p.Step < p.Steps && p.Step%interval != 0 {
 		return
 	}
@@ -90,6 +97,12 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		val, err := l.evaluate(ctx, t, test)
 		if err != nil {
 			return r, err
+		}
+		if l.History != nil {
+			l.History.Evaluated("test", val)
+			if err := l.Curves(l.History); err != nil {
+				return r, err
+			}
 		}
 		inUse := t.Stats().Arena.InUse
 		if first < 0 {
