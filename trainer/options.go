@@ -193,9 +193,13 @@ type Progress struct {
 	Loss      float64 // mean of the objective's loss over the samples of its steps, weighted if it has a Weight
 	Accuracy  float64 // share of correct outputs among them, weighted in the same way; NaN if the model has no Correct
 
-	StepLoss   float64 // mean over the samples of this step, weighted in the same way
-	StepNorm   float64 // Step.Norm of this step; NaN if it is not computed
-	StepNumber int64   // number of this training step, counted from 1 since New; 0 in Evaluate
+	StepLoss float64 // mean over the samples of this step, weighted in the same way
+	// StepAccuracy is the share of correct outputs of this step, weighted in the same way; NaN if the
+	// model has no Correct.
+	StepAccuracy float64
+	StepNorm     float64 // Step.Norm of this step; NaN if it is not computed
+	StepRate     float64 // Step.Rate of this step; 0 in Evaluate
+	StepNumber   int64   // number of this training step, counted from 1 since New; 0 in Evaluate
 
 	Input dataloader.Stalls // since the pass began; see Result.Input
 }

@@ -294,7 +294,8 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 		sums := &p.objectives[s.objective]
 		report(Progress{Objective: p.last.Objective, Epoch: p.epoch, Step: p.last.Step, Steps: p.total,
 			Samples: p.rowsBefore(p.last.Step), Loss: sums.loss / sums.weight, Accuracy: p.accuracy(),
-			StepLoss: p.last.Loss, StepNorm: p.last.Norm, StepNumber: p.last.Number, Input: p.reader.stalls()})
+			StepLoss: p.last.Loss, StepAccuracy: p.last.Accuracy, StepNorm: p.last.Norm,
+			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls()})
 	}
 	if p.body != nil {
 		return p.body.call(ctx, p)

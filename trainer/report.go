@@ -38,6 +38,7 @@ func (p *planned) report() *report.Plan {
 		r.Pinned = p.extraPinnedBytes() + arena.StageBytes(r.Total)
 	}
 	r.Offloaded = p.offloadedBytes()
+	r.Groups = p.groups()
 	if len(p.opt.Resident) > 0 {
 		r.Mode = "resident"
 		if p.opt.Fields != nil {

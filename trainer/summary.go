@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
 // Summary lists the layers of a model. String prints it as a table of up to 100 columns.
@@ -16,6 +17,7 @@ type Summary struct {
 	Batch  int            // samples of a training step
 	Layers []LayerSummary // in the order in which a step computes them
 	Total  LayerSummary   // sums over the layers; it has no name and no output
+	Groups report.Groups  // parameters by group; nil without Options.Groups
 	Arena  int64          // bytes of device memory, all together
 }
 
@@ -87,7 +89,9 @@ func (p *planned) summary() Summary {
 			l.Trained += n
 		}
 	}
-	for _, r := range p.report().Layers() {
+	plan := p.report()
+	s.Groups = plan.Groups
+	for _, r := range plan.Layers() {
 		if i, ok := index[r.Name]; ok && r.Name != otherLayers {
 			s.Layers[i].Bytes = r.Total
 		}
@@ -128,6 +132,9 @@ func (s Summary) String() string {
 	total.Name = "total"
 	line(total)
 	fmt.Fprintf(&b, "batch of %d, %s trained parameters, arena of %s\n", s.Batch, humanize.Comma(s.Total.Trained), humanize.IBytes(uint64(s.Arena)))
+	if len(s.Groups) > 0 {
+		b.WriteString("\n" + s.Groups.String())
+	}
 	return b.String()
 }
 

@@ -108,6 +108,38 @@ func TestPlanStopsBeforeTraining(t *testing.T) {
 	}
 }
 
+func TestCurvesAreDrawn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "curves.svg")
+	out, err := runtest.Run(example, 1280, "-epochs", "2", "-curves", file, "-log-loss")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{">mlp<", ">loss<", ">accuracy, %<", ">learning rate<", ">gradient norm<", ">epoch<", ">test<"} {
+		if !bytes.Contains(b, []byte(text)) {
+			t.Errorf("no %s in the picture", text)
+		}
+	}
+	plain, err := runtest.Run(example, 1280, "-epochs", "2")
+	if err != nil || losses(out) != losses(plain) || losses(out) == "" {
+		t.Errorf("%v: with curves the losses are %q, else %q", err, losses(out), losses(plain))
+	}
+}
+
+// losses returns the losses of all epochs in the output of the program.
+func losses(out string) (all string) {
+	for _, line := range strings.Split(out, "\n") {
+		if _, after, ok := strings.Cut(line, "train loss "); ok {
+			before, _, _ := strings.Cut(after, " bytes")
+			all += before[:strings.LastIndex(before, "  ")] + "\n"
+		}
+	}
+	return all
+}
+
 func TestBadFlagsAreErrors(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -126,6 +158,11 @@ func TestBadFlagsAreErrors(t *testing.T) {
 		{"data", []string{"-data", t.TempDir()}, "train-images-idx3-ubyte", os.ErrNotExist},
 		{"argument", []string{"train"}, "train", nil},
 		{"picture", []string{"-picture", "digits.png"}, "draws no png", nil},
+		{"curves", []string{"-curves", "curves.jpg"}, ".svg or .png", trainer.ErrOption},
+		{"curves without training", []string{"-plan", "-curves", "x.svg"}, "-curves x.svg", nil},
+		{"curves in the file of results", []string{"-json", "./x.svg", "-curves", "x.svg"}, "two names", nil},
+		{"logarithmic losses of no curves", []string{"-log-loss"}, "add -curves", nil},
+		{"curves nowhere", []string{"-curves", filepath.Join(t.TempDir(), "no", "where.svg")}, "where", os.ErrNotExist},
 		{"file of results", []string{"-epochs", "0", "-json", filepath.Join(t.TempDir(), "no", "where")}, "where", os.ErrNotExist},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,7 +15,7 @@
 // [Epochs], [Until], [Within] and [Evaluations] yield steps. [Early] stops, [Weights] keeps the parameters of
 // the best result, [Top] the names of the best files. [Plateau] is a schedule that lowers the rate
 // where results stop to improve, [RangeTest] measures losses at rising rates, [Norms] shows the norms
-// of gradients.
+// of gradients, [History] keeps the numbers that package plot draws as curves.
 //
 // A value that is NaN is worse than every number.
 package loop

@@ -94,7 +94,7 @@ func RangeTest(ctx context.Context, model trainer.ModelFunc, opt trainer.Options
 
 // Steepest returns the rate at which the smoothed loss falls fastest by the logarithm of the rate: the
 // usual choice. It is NaN if the loss falls nowhere. Batches whose losses differ much hide it: look at
-// the picture, or test with larger batches.
+// the picture that plot.RangeTest makes, or test with larger batches.
 func (c Curve) Steepest() float64 {
 	rate, best := math.NaN(), 0.0
 	for i := 1; i+1 < len(c); i++ {

@@ -13,6 +13,7 @@ type jsonPlan struct {
 	Offloaded int64         `json:"offloaded_bytes"`
 	Context   int64         `json:"context_bytes"`
 	Regions   []jsonRegion  `json:"regions"`
+	Groups    []jsonGroup   `json:"groups"`
 	Programs  []jsonProgram `json:"programs"`
 }
 
@@ -29,6 +30,18 @@ type jsonPart struct {
 	Name   string `json:"name"`
 	Offset int64  `json:"offset"`
 	Size   int64  `json:"bytes"`
+}
+
+type jsonGroup struct {
+	Objective  string   `json:"objective"`
+	Match      []string `json:"match"`
+	Parameters int      `json:"parameters"`
+	Elements   int64    `json:"elements"`
+	Optimizer  string   `json:"optimizer"`
+	Rate       float64  `json:"rate"`
+	Decay      float64  `json:"decay"`
+	Controls   int64    `json:"controls_bytes"`
+	Frozen     bool     `json:"frozen"`
 }
 
 type jsonProgram struct {
@@ -67,7 +80,12 @@ type jsonBuffer struct {
 // start to end-1.
 func (p Plan) JSON(w io.Writer) error {
 	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned, Offloaded: p.Offloaded, Context: p.Context}
-	out.Regions, out.Programs = []jsonRegion{}, []jsonProgram{}
+	out.Regions, out.Groups, out.Programs = []jsonRegion{}, []jsonGroup{}, []jsonProgram{}
+	for _, g := range p.Groups {
+		j := jsonGroup(g)
+		j.Match = list(g.Match)
+		out.Groups = append(out.Groups, j)
+	}
 	for _, r := range p.Regions {
 		j := jsonRegion{Name: r.Name, Offset: r.Offset, Size: r.Size, Payload: r.Bytes, Parts: []jsonPart{}}
 		for _, part := range r.Parts {

@@ -22,6 +22,7 @@ type Plan struct {
 	Mode      string             // "streaming" (batches are uploaded), "resident" (the data stay on the device) or "machine" (the plan of a vm.Machine)
 	Regions   []arena.RegionInfo // the arena, in order
 	Programs  []Program          // the training program first; they share the region "scratch"
+	Groups    Groups             // parameters by group of the trainer's options; nil without groups
 	Pinned    int64              // pinned host memory, outside the arena
 	Offloaded int64              // part of Pinned: offloaded parameters and optimizer state
 	Context   int64              // device memory outside the arena: of the driver, and of other processes

@@ -8,13 +8,16 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// String returns the plan as tables of at most 100 columns: regions, layers, programs, bytes that
-// cross the bus, and notes.
+// String returns the plan as tables of at most 100 columns: regions, layers, parameter groups,
+// programs, bytes that cross the bus, and notes.
 func (p Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "memory plan: %s bytes (%s) on %s, %s data\n\n", comma(p.Total), human(p.Total), or(p.Device, "no device"), or(p.Mode, "streaming"))
 	p.regions(&b)
 	p.layers(&b)
+	if len(p.Groups) > 0 {
+		b.WriteString("\n" + p.Groups.String())
+	}
 	p.programs(&b)
 	return b.String()
 }

@@ -43,6 +43,8 @@ type Flags struct {
 	WhatFits     Bytes
 	Picture      string
 	JSON         string
+	Curves       string // file; empty: none
+	LogLoss      bool
 
 	Ranks int  // ranks of this process; below 2: one
 	MPI   bool // this process is a rank of its launcher's
@@ -98,6 +100,8 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
 	fs.Var(&f.WhatFits, "what-fits", "print the settings that fit in `bytes` of memory, such as 8MiB, with the recommended one marked, and stop")
 	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to `file`: a map of the memory (.svg) or the picture of the example (.png)")
+	fs.StringVar(&f.Curves, "curves", f.Curves, "draw losses, accuracies, rates and norms of gradients to `file` after each epoch: .svg or .png")
+	fs.BoolVar(&f.LogLoss, "log-loss", f.LogLoss, "draw the losses of -curves on a logarithmic axis")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
 	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
 	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")
@@ -141,7 +145,7 @@ func list(s string) (parts []string) {
 // Options returns the options of a trainer, without the data, and opens the device. The caller
 // closes it.
 func (f *Flags) Options() (trainer.Options, error) {
-	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed, Checkpoint: f.Checkpoint != ""}
+	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed, Checkpoint: f.Checkpoint != "", GradientNorm: f.Curves != ""}
 	if f.Offload != "none" {
 		for _, what := range list(f.Offload) {
 			switch what {

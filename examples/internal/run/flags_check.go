@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/trainer/plot"
 )
 
 // FlagError reports a flag whose value is not valid, or not together with the other flags.
@@ -41,6 +42,7 @@ func (f *Flags) check(given map[string]bool) error {
 		wrong(given["memory"], "memory", f.Memory.String(), "-what-fits sets the memory: leave one of them out")
 		wrong(given["picture"], "picture", f.Picture, "cannot be used with -what-fits: use it with -plan or training")
 	}
+	errs = append(errs, f.checkCurves())
 	errs = append(errs, CheckCheckpoint(f.Checkpoint, f.Resume, f.Every))
 	errs = append(errs, f.checkPicture(given["picture"] && f.Picture != ""))
 	errs = append(errs, checkList("recompute", f.Recompute, "auto", "none"), checkList("offload", f.Offload, "none"))
@@ -71,6 +73,26 @@ func (f *Flags) checkPicture(given bool) error {
 		return &FlagError{"picture", f.Picture, "is drawn after training, which -plan leaves out: use .svg for a map of the memory"}
 	case f.JSON != "" && filepath.Clean(f.Picture) == filepath.Clean(f.JSON):
 		return &FlagError{"json", f.JSON, "is also the file of the picture: use two names"}
+	}
+	return nil
+}
+
+// checkCurves returns an error if the curves cannot be drawn.
+func (f *Flags) checkCurves() error {
+	if f.Curves == "" {
+		if f.LogLoss {
+			return &FlagError{"log-loss", "", "is about the picture of -curves: add -curves FILE"}
+		}
+		return nil
+	}
+	_, err := plot.FormatOf(f.Curves)
+	switch file := filepath.Clean(f.Curves); {
+	case err != nil:
+		return fmt.Errorf("-curves: %w", err)
+	case f.Plan || f.WhatFits != 0:
+		return &FlagError{"curves", f.Curves, "needs training, which -plan and -what-fits leave out"}
+	case f.Picture != "" && file == filepath.Clean(f.Picture) || f.JSON != "" && file == filepath.Clean(f.JSON):
+		return &FlagError{"curves", f.Curves, "is also the file of another flag: use two names"}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/checkpoint"
+	"github.com/evenkeel/evenkeel/trainer/loop"
 )
 
 // Results is the content of the file of -json.
@@ -46,6 +47,9 @@ type Loop struct {
 	Quiet  bool               // it draws no progress bar
 	Each   func() error       // called after each epoch; may be nil
 	Folder *checkpoint.Folder // for checkpoints; may be nil
+	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
+	History *loop.History
+	Curves  func(*loop.History) error
 
 	bar    *progressbar.ProgressBar
 	heap   runtime.MemStats
@@ -64,6 +68,9 @@ func newBar(n int, things string) *progressbar.ProgressBar {
 
 // Progress is the trainer's Options.Progress.
 func (l *Loop) Progress(p trainer.Progress) {
+	if l.History != nil {
+		l.History.Progress(p)
+	}
 	if l.bar == nil || p.Step < p.Steps && p.Step%interval != 0 {
 		return
 	}
@@ -91,6 +98,12 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		val, err := l.evaluate(ctx, t, test)
 		if err != nil {
 			return r, err
+		}
+		if l.History != nil {
+			l.History.Evaluated("test", val)
+			if err := l.Curves(l.History); err != nil {
+				return r, err
+			}
 		}
 		inUse := t.Stats().Arena.InUse
 		if first < 0 {
@@ -151,7 +164,9 @@ func (l *Loop) last(ctx context.Context, t *trainer.Trainer) error {
 
 // fit trains an epoch, or the rest of a restored one, and returns the seconds that it took.
 func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dataset) (r trainer.Result, seconds float64, err error) {
-	l.bar = newBar(train.Len(), "images")
+	if !l.Quiet {
+		l.bar = newBar(train.Len(), "images")
+	}
 	l.allocs = l.allocs[:0]
 	start := time.Now()
 	if l.Folder == nil {
@@ -161,7 +176,9 @@ func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dat
 		r, err = l.Folder.Fit(context.WithoutCancel(ctx), t, train)
 	}
 	seconds = time.Since(start).Seconds()
-	_ = l.bar.Finish()
+	if l.bar != nil {
+		_ = l.bar.Finish()
+	}
 	l.bar = nil
 	if err == nil && l.Folder != nil && l.Folder.Stopped() {
 		err = Stopped(l.Folder, l.Out)

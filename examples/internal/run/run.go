@@ -23,7 +23,9 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/loop"
 	"github.com/evenkeel/evenkeel/trainer/optim"
+	"github.com/evenkeel/evenkeel/trainer/plot"
 )
 
 // Example is a program: a model, its data and the defaults of its flags.
@@ -227,8 +229,16 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 // train opens a trainer, runs the loop on it, and draws.
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
 	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: opt.Group != nil && opt.Group.Rank() > 0}
+	if f.Curves != "" {
+		if err := writable(f.Curves); err != nil {
+			return Results{}, err
+		}
+		l.History, l.Curves = loop.NewHistory(0), func(h *loop.History) error {
+			return plot.Training(h, plot.Options{Title: e.Name, LogLoss: f.LogLoss}).Save(f.Curves)
+		}
+	}
 	opt.Progress = l.Progress
-	if e.Progress != nil {
+	if e.Progress != nil && !l.Quiet {
 		opt.Progress = func(p trainer.Progress) {
 			l.Progress(p)
 			e.Progress(p)
@@ -262,6 +272,20 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 		return e.Draw(ctx, t, test, w)
 	})
 	return res, err
+}
+
+// writable returns an error if a file cannot be written. It changes nothing.
+func writable(name string) error {
+	_, missing := os.Stat(name)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	err = f.Close()
+	if missing != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
 }
 
 // create opens a file, calls contents, and then replaces the contents of the file. After an error
