@@ -5,6 +5,7 @@ package mpi
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -24,8 +25,8 @@ const (
 // comm is the goroutine that calls MPI, and what it knows of the other ranks.
 type comm struct {
 	m       *member
-	request bool // a request is in flight, for good if the group is broken
-	end     error
+	request atomic.Bool // a request is in flight, for good if the group is broken
+	end     error       // of finalizing MPI
 
 	mu    sync.Mutex // look is called by terminate, too
 	peers []peer     // ranks on this host
@@ -177,7 +178,7 @@ func (c *comm) wait(o *operation, err error, entering bool) *group.RankError {
 	if err != nil {
 		return c.mpiFailed(o, err)
 	}
-	c.request = true
+	c.request.Store(true)
 	start := time.Now()
 	c.spent, c.last = 0, start
 	looked := start
@@ -187,7 +188,7 @@ func (c *comm) wait(o *operation, err error, entering bool) *group.RankError {
 			return c.mpiFailed(o, err)
 		}
 		if done {
-			c.request = false
+			c.request.Store(false)
 			return nil
 		}
 		if e := m.failed.Load(); e != nil {

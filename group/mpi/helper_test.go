@@ -36,7 +36,7 @@ var installed = sync.OnceValues(func() (found []engine, err error) {
 			continue
 		}
 		version, _ := exec.Command(mpirun, "--version").CombinedOutput()
-		e := engine{mpirun: mpirun, open: bytes.Contains(version, []byte("Open MPI")), most: 2}
+		e := engine{mpirun: mpirun, open: !bytes.Contains(version, []byte("HYDRA")), most: 2}
 		if e.open {
 			e.most = 4
 		}
@@ -84,16 +84,16 @@ type job struct {
 	t     *testing.T
 	e     engine
 	cmd   *exec.Cmd
-	out   lockedBuffer
 	stop  context.CancelFunc
 	notes string
+	log   string
 }
 
 // start starts ranks of the program.
 func (e engine) start(t *testing.T, ranks int, args ...string) *job {
 	t.Helper()
-	j := &job{t: t, e: e, notes: t.TempDir()}
-	line := []string{"-n", strconv.Itoa(ranks), e.program, "-notes", j.notes}
+	j := &job{t: t, e: e, notes: t.TempDir(), log: filepath.Join(t.TempDir(), "log")}
+	line := []string{"-n", strconv.Itoa(ranks), e.program, "-notes", j.notes, "-log", j.log}
 	if e.open {
 		line = append([]string{"--oversubscribe"}, line...)
 	}
@@ -101,7 +101,12 @@ func (e engine) start(t *testing.T, ranks int, args ...string) *job {
 	j.stop = stop
 	j.cmd = exec.CommandContext(ctx, e.mpirun, append(line, args...)...)
 	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
-	j.cmd.Stdout, j.cmd.Stderr = &j.out, &j.out
+	f, err := os.OpenFile(j.log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	j.cmd.Stdout, j.cmd.Stderr = f, f
 	if err := j.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +125,7 @@ func (j *job) wait() result {
 	j.t.Helper()
 	defer j.stop()
 	err := j.cmd.Wait()
-	r := result{out: j.out.String(), code: j.cmd.ProcessState.ExitCode()}
+	r := result{out: j.output(), code: j.cmd.ProcessState.ExitCode()}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || r.code < 0 {
 		j.t.Errorf("launcher: %v: %s", err, r.out)
@@ -143,6 +148,15 @@ func (j *job) wait() result {
 	return r
 }
 
+// output returns what ranks and launcher have printed.
+func (j *job) output() string {
+	b, err := os.ReadFile(j.log)
+	if err != nil {
+		j.t.Error(err)
+	}
+	return string(b)
+}
+
 // processes returns the ranks of the job that run.
 func (j *job) processes() (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
@@ -160,12 +174,12 @@ func (j *job) until(pattern string, n int) {
 	j.t.Helper()
 	re := regexp.MustCompile(pattern)
 	for range 3000 {
-		if len(re.FindAllString(j.out.String(), -1)) >= n {
+		if len(re.FindAllString(j.output(), -1)) >= n {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	j.t.Errorf("no %d times %q in: %s", n, pattern, j.out.String())
+	j.t.Errorf("no %d times %q in: %s", n, pattern, j.output())
 }
 
 // times returns the numbers after a word in lines "rank 2: word 123.456", by rank.

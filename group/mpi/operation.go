@@ -144,7 +144,7 @@ func (o *operation) Close() error {
 		return arena.ErrBusy
 	}
 	o.closed = true
-	if m.failed.Load() != nil && m.comm.request {
+	if m.failed.Load() != nil && m.comm.request.Load() {
 		return nil // MPI may still know the memory: it stays pinned until the program ends
 	}
 	o.pin.Unpin()

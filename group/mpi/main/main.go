@@ -21,7 +21,8 @@ var (
 	mode   = flag.String("mode", "sums", "sums, loop, mismatch or early")
 	strict = flag.Bool("strict", false, "sum in the order of ranks")
 	limit  = flag.Duration("limit", 0, "of an operation")
-	notes  = flag.String("notes", "", "folder of notes; %d is the rank")
+	log    = flag.String("log", "", "a file to print to: a launcher may lose output when it ends a job")
+	notes  = flag.String("notes", "", "folder of notes")
 	victim = flag.Int("victim", 0, "the rank that fails in mode loop")
 	how    = flag.String("how", "", "kill, exit, stop, term or abort: how it fails")
 	after  = flag.Duration("after", 0, "the time after which it fails")
@@ -30,6 +31,14 @@ var (
 
 func main() {
 	flag.Parse()
+	if *log != "" {
+		f, err := os.OpenFile(*log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(2)
+		}
+		os.Stdout = f
+	}
 	g, err := mpi.Open(mpi.Options{Options: group.Options{Limit: *limit, Strict: *strict}, Notes: *notes})
 	if err == nil {
 		switch *mode {
