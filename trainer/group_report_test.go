@@ -27,13 +27,13 @@ func TestPlansAndSummariesListGroups(t *testing.T) {
 			{Match: []string{"*/*"}, Parameters: 1, Elements: 32, Optimizer: "AdamW", Rate: 0.02},
 		}},
 		"frozen": {trainer.Options{Frozen: []string{"hidden/b"}, Groups: []trainer.Group{{Match: []string{"out"}, Frozen: true}}}, report.Groups{
-			group(others, 1, 32),
+			row(others, 1, 32),
 			{Match: []string{"out"}, Parameters: 2, Elements: 27, Frozen: true},
 			{Parameters: 1, Elements: 8, Frozen: true},
 		}},
 		"offloaded": {trainer.Options{Offload: trainer.Offload{Parameters: true}, Groups: []trainer.Group{{Match: []string{"out"}, RateFactor: 0.5}}}, report.Groups{
 			{Match: []string{"out"}, Parameters: 2, Elements: 27, Optimizer: "AdamW", Rate: 0.01, Decay: 0.25, Controls: vector},
-			group(others, 2, 40),
+			row(others, 2, 40),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestPlansAndSummariesListGroups(t *testing.T) {
 	}
 }
 
-// group returns g with numbers of parameters and elements.
-func group(g report.Group, parameters int, elements int64) report.Group {
+// row returns g with numbers of parameters and elements.
+func row(g report.Group, parameters int, elements int64) report.Group {
 	g.Parameters, g.Elements = parameters, elements
 	return g
 }

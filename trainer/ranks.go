@@ -1,10 +1,12 @@
 package trainer
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -100,8 +102,30 @@ func (o *Options) compare(ctx context.Context, mine []Setting) error {
 	return nil
 }
 
+// checkDevices returns an error if two ranks share a device that pins one block of memory for all
+// functions of the host: one rank's sum would wait for the other's, which waits for the block.
+func (o *Options) checkDevices(ctx context.Context) error {
+	if _, ok := o.Device.(kernels.HostStager); !ok || o.ranks() == 1 {
+		return nil
+	}
+	host, _ := os.Hostname() // without a name, ranks of two hosts may look like one
+	all, err := group.Exchange(ctx, o.Group, fmt.Appendf(nil, "%s %d %p", host, os.Getpid(), o.Device))
+	if err != nil {
+		return err
+	}
+	for rank, id := range all {
+		if other := slices.IndexFunc(all, func(b []byte) bool { return bytes.Equal(b, id) }); other < rank {
+			return agreedError{fmt.Errorf("ranks %d and %d share a device: open one for each: %w", other, rank, ErrOption)}
+		}
+	}
+	return nil
+}
+
 // compareRanks compares the plans and options of all ranks.
 func (t *Trainer) compareRanks(ctx context.Context) error {
+	if err := t.plan.opt.checkDevices(ctx); err != nil {
+		return err
+	}
 	own := []Setting{{"batch", fmt.Sprint(t.plan.opt.Batch)}, {"evaluation batch", fmt.Sprint(t.plan.opt.rows(compile.Evaluate))}}
 	return t.plan.opt.compare(ctx, slices.Concat(own, t.plan.settings(), []Setting{{"memory plan", t.plan.fingerprint()}}))
 }
@@ -187,12 +211,12 @@ func (p *epochPass) sumRanks() error {
 	for i := range p.totals {
 		numbers = append(numbers, &p.totals[i])
 	}
-	bytes := make([]byte, 8*len(numbers))
-	data := dataloader.View[float64](bytes)
+	memory := make([]byte, 8*len(numbers))
+	data := dataloader.View[float64](memory)
 	for i, x := range numbers {
 		data[i] = *x
 	}
-	op, err := o.Group.Prepare(group.Op{Kind: group.Sum, Type: arena.Float64, Data: bytes, Label: "evaluation"})
+	op, err := o.Group.Prepare(group.Op{Kind: group.Sum, Type: arena.Float64, Data: memory, Label: "evaluation"})
 	if err != nil {
 		return err
 	}

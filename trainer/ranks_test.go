@@ -44,12 +44,26 @@ func ranks(t *testing.T, n int, f func(g group.Group)) {
 	}
 }
 
+// ownDevice returns the device of a rank: ranks may share dev, but no GPU.
+func ownDevice(t *testing.T, dev kernels.Device, g group.Group) kernels.Device {
+	if _, ok := dev.(kernels.HostStager); !ok || g.Rank() == 0 {
+		return dev
+	}
+	for _, d := range targets {
+		if d.name == dev.Name() {
+			return d.open(t, 0)
+		}
+	}
+	return dev
+}
+
 // trainedTogether returns what a rank of n has learned after two epochs, and the results; all ranks must have the same.
 func trainedTogether(t *testing.T, n int, model trainer.ModelFunc, opt trainer.Options, ds dataloader.Dataset) (want map[string]string, results []trainer.Result) {
 	t.Helper()
 	learnedBy, resultsOf := make([]map[string]string, n), make([][]trainer.Result, n)
 	ranks(t, n, func(g group.Group) {
 		own := opt
+		own.Device = ownDevice(t, opt.Device, g)
 		if n > 1 {
 			own.Group = g
 		}
@@ -202,7 +216,7 @@ func TestWeightsOfAllRanksAreOneMean(t *testing.T) {
 			x, weight := []float32{1, 1, 1, 5, 3, 2}, []float32{1, 1, 0, 1, 0, 0}
 			ds := weighing(t, 1, x, weight)
 			ranks(t, 2, func(g group.Group) {
-				tr, err := trainer.New(t.Context(), weighted(0, 1), trainer.Options{Device: dev, Batch: 2 / accumulate, Accumulate: accumulate, Group: g,
+				tr, err := trainer.New(t.Context(), weighted(0, 1), trainer.Options{Device: ownDevice(t, dev, g), Batch: 2 / accumulate, Accumulate: accumulate, Group: g,
 					Fields: ds.Fields(), Sequential: true, Frozen: []string{"layer/five"}, Optimizer: optim.SGD{Rate: 3}})
 				if err != nil {
 					t.Error(err)
@@ -328,7 +342,7 @@ func TestABadSampleOfARankIsAnErrorOfAll(t *testing.T) {
 				skip = 3
 			}
 			ranks(t, 3, func(g group.Group) {
-				tr, err := trainer.New(t.Context(), wordNet, trainer.Options{Device: dev, SkipNonFinite: skip, Batch: 4, Group: g, Fields: ds.Fields(), Sequential: true, Optimizer: optim.SGD{}})
+				tr, err := trainer.New(t.Context(), wordNet, trainer.Options{Device: ownDevice(t, dev, g), SkipNonFinite: skip, Batch: 4, Group: g, Fields: ds.Fields(), Sequential: true, Optimizer: optim.SGD{}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -404,7 +418,7 @@ func TestARankThatFailsEndsThePassesOfAll(t *testing.T) {
 					}
 					return broken
 				}}
-				tr, err := trainer.New(ctx, small, trainer.Options{Device: dev, Batch: 2, Group: g, Fields: ds.Fields(), Sequential: true, Workers: 1, Optimizer: optim.SGD{}})
+				tr, err := trainer.New(ctx, small, trainer.Options{Device: ownDevice(t, dev, g), Batch: 2, Group: g, Fields: ds.Fields(), Sequential: true, Workers: 1, Optimizer: optim.SGD{}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -458,6 +472,22 @@ func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
 		if best != 0 {
 			t.Errorf("rank %d: %d heap objects in %d steps, want 0", g.Rank(), best, ds.Len()/4-5)
 		}
+	})
+}
+
+// sharing is a device that pins memory of its own for functions of the host, and so for sums over ranks.
+type sharing struct{ kernels.Device }
+
+func (sharing) StagingBytes(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 0 }
+
+func TestRanksThatShareAGPUAreRefused(t *testing.T) {
+	dev := &sharing{cputest.Open(t, cpu.Options{Threads: 1})}
+	ranks(t, 2, func(g group.Group) {
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 2, Group: g})
+		if !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), "ranks 0 and 1") {
+			t.Errorf("rank %d: got %v", g.Rank(), err)
+		}
+		_ = tr.Close()
 	})
 }
 
