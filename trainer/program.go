@@ -201,6 +201,7 @@ func (t *Trainer) ensurePrograms(ctx context.Context, k programKey) error {
 		t.short.use(k)
 		return nil
 	}
+	defer t.plan.opt.busy("compiles")()
 	made := make([]*ir.Program, t.plan.objectives(k.mode))
 	for i := range made {
 		k.objective = i

@@ -152,11 +152,17 @@ func (o *Options) busy(what string) (done func()) {
 
 // giveUp tells the other ranks that this one has left a pass because of err, unless all have.
 func (t *Trainer) giveUp(err error) {
-	var agreed agreedError
-	if t == nil || t.plan == nil || t.plan.opt.ranks() == 1 || errors.As(err, &agreed) || errors.Is(err, ErrBusy) || errors.Is(err, errLeft) {
-		return
+	if t != nil && t.plan != nil {
+		t.plan.opt.giveUp(err)
 	}
-	t.plan.opt.Group.Abort(err)
+}
+
+// giveUp is Trainer.giveUp, before there is a trainer.
+func (o *Options) giveUp(err error) {
+	var agreed agreedError
+	if o.ranks() > 1 && !errors.As(err, &agreed) && !errors.Is(err, ErrBusy) && !errors.Is(err, errLeft) {
+		o.Group.Abort(err)
+	}
 }
 
 // meet compares what the ranks are about to pass over.

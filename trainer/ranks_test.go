@@ -475,6 +475,23 @@ func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
 	})
 }
 
+// A rank whose memory is too small ends New of all.
+func TestARankThatCannotPlanEndsNewOfAll(t *testing.T) {
+	ranks(t, 3, func(g group.Group) {
+		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g}
+		if g.Rank() == 1 {
+			opt.Memory = 1
+		}
+		_, err := trainer.New(t.Context(), small, opt)
+		var capacity *trainer.CapacityError
+		var other *group.RankError
+		// The ranks of a process can see the cause, too.
+		if !errors.As(err, &capacity) || errors.As(err, &other) == (g.Rank() == 1) || other != nil && other.Rank != 1 {
+			t.Errorf("rank %d: got %v", g.Rank(), err)
+		}
+	})
+}
+
 // sharing is a device that pins memory of its own for functions of the host, and so for sums over ranks.
 type sharing struct{ kernels.Device }
 

@@ -70,11 +70,14 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	if err := opt.check(true); err != nil {
 		return nil, err
 	}
+	done := opt.busy("plans")
 	plan, err := newPlanned(ctx, model, opt, &programCache{complete: true})
-	if err != nil {
-		return nil, err
+	done()
+	if err == nil {
+		err = plan.checkCapacity(ctx)
 	}
-	if err := plan.checkCapacity(ctx); err != nil {
+	if err != nil {
+		opt.giveUp(err)
 		return nil, err
 	}
 	plan.cache = nil // the trainer keeps the programs of this plan only

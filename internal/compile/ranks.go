@@ -67,6 +67,11 @@ func (c *compiler) sumResults(named []ir.Result) error {
 		return err
 	}
 	var places []*kernels.Value
+	for _, r := range named {
+		if r.Value != kernels.None && !c.Spec(r.Value).Type.Float() {
+			return fmt.Errorf("%s is %v: only numbers of floating point are summed over ranks: %w", r.Name, c.Spec(r.Value), kernels.ErrUnsupported)
+		}
+	}
 	for i := range named {
 		if r := &named[i]; r.Value != kernels.None && r.Name != OutputName {
 			if r.Name == LossOf(c.cfg.Objective) && c.weight == kernels.None {
