@@ -83,7 +83,7 @@ func TestARankThatEndsWithoutCloseIsNamed(t *testing.T) {
 	})
 }
 
-func TestAnAbortTellsTheOthersTheCause(t *testing.T) {
+func TestAnAbortSpreadsItsCause(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
 		if fails(t, e, 1, "abort", "rank 1: gave up in sum float32[1000] \"loop\": out of memory: 7 bytes", "-after", "50ms") == 0 {
 			t.Error("no rank learnt the cause")

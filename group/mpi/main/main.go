@@ -1,3 +1,5 @@
+//go:build unix
+
 // Main is the program of a rank in the tests of package mpi: it does what -mode selects, and prints
 // one line for each thing that a test looks for.
 package main
