@@ -11,16 +11,22 @@
 //
 //	func main() {
 //		g, err := mpi.Open(mpi.Options{})
-//		if err == nil {
-//			err = train(g)
-//			if err != nil {
-//				g.Abort(err) // the others learn the cause
-//			}
-//			err = errors.Join(err, g.Close())
-//		}
 //		if err != nil {
-//			fmt.Fprintln(os.Stderr, err)
+//			exit(err)
 //		}
+//		if err := train(g); err != nil {
+//			g.Abort(err) // the others learn the cause
+//			fmt.Fprintln(os.Stderr, err)
+//			g.Close() // after the message: it waits for the messages of the others
+//			os.Exit(group.ExitCode(err))
+//		}
+//		if err := g.Close(); err != nil {
+//			exit(err)
+//		}
+//	}
+//
+//	func exit(err error) {
+//		fmt.Fprintln(os.Stderr, err)
 //		os.Exit(group.ExitCode(err))
 //	}
 //

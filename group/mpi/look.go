@@ -34,6 +34,19 @@ func (c *comm) look(during bool) *group.RankError {
 	return nil
 }
 
+// allClose reports whether all other ranks of this host close, or have ended.
+func (c *comm) allClose() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watch.poll()
+	for i := range c.peers {
+		if c.peers[i].page.closing.Load() == 0 && !c.watch.ended(i) {
+			return false
+		}
+	}
+	return true
+}
+
 // overdue counts the time since the last look, unless a rank is busy. When the limit has passed, it
 // returns the ranks of this host that did not come: those that have not entered the operation, or
 // that show no sign of life in it.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/group"
@@ -33,6 +34,9 @@ type member struct {
 	work   chan struct{}
 	closed bool
 }
+
+// farewell is the longest time that Close of a broken group waits for the other ranks.
+const farewell = 200 * time.Millisecond
 
 // opened is set by the first Open: MPI starts once in a process.
 var opened atomic.Bool
@@ -105,7 +109,9 @@ func (m *member) Err() error {
 }
 
 // Close ends the membership: it waits for the other ranks to close, up to the limit, and finalizes
-// MPI. If they do not, or the group is broken, MPI is left as it is.
+// MPI. If they do not, or the group is broken, MPI is left as it is. The launcher ends all ranks when
+// one ends with an error; so that each can report its own before, Close of a broken group waits up
+// to 200 ms for the other ranks of this host to close.
 func (m *member) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -126,6 +132,11 @@ func (m *member) Close() error {
 		end := &operation{m: m, op: group.Op{Kind: group.Barrier, Label: "close"}, done: make(chan error, 1)}
 		end.describe()
 		err = group.Run(end)
+	} else {
+		m.own.page.closing.Store(1)
+		for until := time.Now().Add(farewell); !m.comm.allClose() && time.Now().Before(until); {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	m.mu.Lock()
 	m.closed = true

@@ -35,6 +35,7 @@ type page struct {
 	busy      atomic.Int64  // calls of Busy that are not done
 	doing     [maxBusy]byte // what the last of them does; texts end with a zero byte
 	said      atomic.Uint32 // 0, or the number of the class of the last word
+	closing   atomic.Uint32 // 1 when a rank of a broken group closes
 	blamed    int32         // ranks, at most maxBlamed
 	ranks     [maxBlamed]int32
 	op        [maxOp]byte

@@ -13,17 +13,14 @@ import (
 	"github.com/evenkeel/evenkeel/group"
 )
 
-// stageBytes is the size of the staging memory of a strict sum, for all ranks together.
-const stageBytes = 1 << 20
-
 // operation is an operation of a member.
 type operation struct {
 	m     *member
 	op    group.Op
 	name  string
 	hash  uint64 // of what ranks compare
-	each  int    // elements of a part; all of them without parts
-	stage []byte // memory outside the Go heap, for results that are not computed in place
+	part  int    // bytes of the part of each rank; all bytes without parts
+	stage []byte // memory outside the Go heap, to send from and to receive to
 	pin   runtime.Pinner
 	done  chan error // one result for each start
 
@@ -48,20 +45,16 @@ func (m *member) Prepare(op group.Op) (group.Operation, error) {
 	if len(op.Data) == 0 {
 		return o, nil
 	}
-	width := int(op.Type.Size())
-	o.each = len(op.Data) / width
+	o.part = len(op.Data)
 	if op.Kind == group.AllGather || op.Kind == group.ReduceScatter {
-		o.each /= m.size
+		o.part /= m.size
 	}
-	if o.each*width > math.MaxInt32 {
-		return nil, &group.OpError{Op: o.name, Reason: fmt.Sprintf("MPI counts up to %d bytes: cut it into several operations", math.MaxInt32)}
+	if op.Kind == group.AllGather && o.part > math.MaxInt32 {
+		return nil, &group.OpError{Op: o.name, Reason: fmt.Sprintf("MPI gathers up to %d bytes of each rank: cut it into several operations", math.MaxInt32)}
 	}
 	o.pin.Pin(&op.Data[0])
-	switch {
-	case o.strict():
-		o.stage = allocate(2 * m.size * o.chunk()) // to send and to receive
-	case op.Kind == group.ReduceScatter:
-		o.stage = allocate(o.each * width)
+	if op.Kind == group.ReduceScatter || o.strict() {
+		o.stage = allocate(2 * m.size * o.chunk())
 	}
 	return o, nil
 }
@@ -80,10 +73,8 @@ func (o *operation) strict() bool {
 	return o.m.opt.Strict && o.m.size > 2 && o.op.Type.Float() && (o.op.Kind == group.Sum || o.op.Kind == group.ReduceScatter)
 }
 
-// chunk returns the bytes of each rank that a strict sum stages at a time.
-func (o *operation) chunk() int {
-	return min(o.each*int(o.op.Type.Size()), max(4096, stageBytes/o.m.size/8*8))
-}
+// chunk returns the bytes of each rank that are in staging memory at a time.
+func (o *operation) chunk() int { return min(o.part, max(4096, pieceBytes/o.m.size/8*8)) }
 
 // at returns the address of the data from a byte on.
 func (o *operation) at(i int) unsafe.Pointer { return unsafe.Pointer(&o.op.Data[i]) }
