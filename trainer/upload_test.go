@@ -46,7 +46,7 @@ func TestEachSampleCrossesOnceAnEpochInItsStorageType(t *testing.T) {
 				if want := int64(n * 17); res.Uploaded != want || tr.Stats().Uploaded != int64(2*epoch+1)*want {
 					t.Errorf("epoch %d of %d samples: %d bytes in the epoch, %d in all; want %d an epoch", epoch, n, res.Uploaded, tr.Stats().Uploaded, want)
 				}
-				crossed(t, fmt.Sprintf("epoch %d of %d samples", epoch, n), int64(n*17)+steps*72+padding) // each step brings 72 bytes of controls too
+				crossed(t, fmt.Sprintf("epoch %d of %d samples", epoch, n), int64(n*17)+steps*80+padding) // each step brings 80 bytes of controls too
 				crossed = traffic(dev)
 				if got := evaluate(t, tr, ds).Uploaded; got != int64(n*17) {
 					t.Errorf("evaluation of %d samples: %d bytes, want %d", n, got, n*17)

@@ -58,24 +58,8 @@ func (c *compiler) update(grads []kernels.Value) error {
 	}
 	scale, keep := kernels.None, u.KeepsGradients()
 	if keep {
-		if u.homesGradients() {
-			if err := c.keepGradients(trained, grads); err != nil {
-				return err
-			}
-		}
-		if u.Window.Updates() {
-			if c.sharesStep() {
-				if guard, err = c.sumGradients(trained, grads, guard); err != nil {
-					return err
-				}
-			}
-			for i, p := range trained {
-				guard = c.check(p, i, grads, guard)
-			}
-			if scale, err = c.scale(trained, grads); err != nil {
-				return err
-			}
-			guard = c.checkNorm(trained, scale, guard)
+		if guard, scale, err = c.keepAll(trained, grads, guard); err != nil {
+			return err
 		}
 	}
 	if u.Window.Updates() {
@@ -94,6 +78,31 @@ func (c *compiler) update(grads []kernels.Value) error {
 	c.updateStatistics(guard)
 	c.Guard = guard
 	return nil
+}
+
+// keepAll keeps the gradients of a step and, if it updates, sums them over the ranks and checks them
+// all. It returns the status word after that, and the factor of the update: see scale.
+func (c *compiler) keepAll(trained []frontend.Param, grads []kernels.Value, guard kernels.Value) (_, scale kernels.Value, err error) {
+	if c.cfg.Update.homesGradients() {
+		if err := c.keepGradients(trained, grads); err != nil {
+			return guard, kernels.None, err
+		}
+	}
+	if !c.cfg.Update.Window.Updates() {
+		return guard, kernels.None, nil
+	}
+	if c.sharesStep() {
+		if guard, err = c.sumGradients(trained, grads, guard); err != nil {
+			return guard, kernels.None, err
+		}
+	}
+	for i, p := range trained {
+		guard = c.check(p, i, grads, guard)
+	}
+	if scale, err = c.scale(trained, grads); err != nil {
+		return guard, kernels.None, err
+	}
+	return c.checkNorm(trained, scale, guard), scale, nil
 }
 
 // checkVariances appends the check that the variances of the batch are finite, and returns the status

