@@ -123,7 +123,7 @@ func TestBlocksOfBytesThatDecayBecomeZeros(t *testing.T) {
 						v[i] = 1
 					}
 				case 3:
-					v[i] = []float64{0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0}[i]
+					v[i] = []float64{0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0, 0}[i]
 				case 4:
 					v[i] = 127
 				case 5:
@@ -162,7 +162,7 @@ func TestNaNInABlockOfBytesStaysWithItsElement(t *testing.T) {
 				case 1:
 					v[i] = r.NormFloat64()
 				case 3:
-					v[i] = []float64{0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0}[i]
+					v[i] = []float64{0.1, 1, 0.1, 0.001, 0, 0, 0, 0, 0, 0}[i]
 				}
 			}
 			if k == 1 {
@@ -239,7 +239,7 @@ func atTheEnds(t *testing.T, float arena.DType, size float64, shares []float64, 
 					v[i] = 0
 				}
 			case 3:
-				v[i] = []float64{0.1, 3, 1 - math.Pow(0.9, 3), 1 - math.Pow(0.999, 3), 0, 0, 0, 0, 0}[i]
+				v[i] = []float64{0.1, 3, 1 - math.Pow(0.9, 3), 1 - math.Pow(0.999, 3), 0, 0, 0, 0, 0, 0}[i]
 			case 4:
 				v[i] = float64(uint8(r.IntN(129) - 64))
 			case 5:
