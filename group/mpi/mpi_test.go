@@ -156,7 +156,7 @@ func TestSIGTERMEndsAllRanks(t *testing.T) {
 			t.Error(err)
 		}
 		r := j.wait()
-		if d := time.Since(start); d > 3*time.Second || r.code == 0 {
+		if d := time.Since(start); d > 3*time.Second || e.open && r.code == 0 { // MPICH's launcher may return 0
 			t.Errorf("ended %v after the signal, code %d", d, r.code)
 		}
 		if !strings.Contains(r.out, "error group: ended by SIGTERM in sum") {
