@@ -83,6 +83,18 @@ func TestARankThatEndsWithoutCloseIsNamed(t *testing.T) {
 	})
 }
 
+// Ranks with notes in folders of their own do not see each other, as if each was on its own host.
+func TestRanksThatDoNotSeeEachOtherEndByTheLauncherOrTheLimit(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		r := e.start(t, 2, "-apart").wait()
+		if r.code != 0 {
+			t.Errorf("code %d: %s", r.code, r.out)
+		}
+		fails(t, e, 1, "kill", "group: ended by SIGTERM in sum", "-apart", "-after", "50ms")
+		fails(t, e, 1, "stop", "group: is stuck in sum", "-apart", "-after", "50ms", "-limit", "1s")
+	})
+}
+
 func TestAnAbortSpreadsItsCause(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
 		if fails(t, e, 1, "abort", "rank 1: gave up in sum float32[1000] \"loop\": out of memory: 7 bytes", "-after", "50ms") == 0 {
