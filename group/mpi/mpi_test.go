@@ -106,8 +106,10 @@ func TestAnAbortSpreadsItsCause(t *testing.T) {
 
 func TestAStoppedRankIsNamedAfterTheLimit(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
-		if fails(t, e, 1, "stop", "rank 1: is stuck in sum", "-after", "50ms", "-limit", "1s") == 0 {
-			t.Error("no rank named the stopped one")
+		for _, n := range []string{"1000", "8000000"} { // the large sum has begun, and progresses nowhere
+			if fails(t, e, 1, "stop", "rank 1: is stuck in sum", "-after", "50ms", "-limit", "1s", "-n", n) == 0 {
+				t.Error("no rank named the stopped one")
+			}
 		}
 	})
 }

@@ -97,9 +97,12 @@ func loop(g group.Group) error {
 	fail := time.Now().Add(*after)
 	for step := 0; ; step++ {
 		if g.Rank() == *victim && *how != "" && time.Now().After(fail) {
-			if step%2 == 0 { // in an operation, else between two
+			if large := *n > 1<<20; large || step%2 == 0 { // in an operation, else between two
 				if err := o.Start(); err != nil {
 					return err
+				}
+				if large {
+					time.Sleep(2 * time.Millisecond) // in the middle of it
 				}
 			}
 			if err := act(g); err != nil {
