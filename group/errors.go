@@ -134,7 +134,7 @@ func Aborted(rank int, op string, cause error) *RankError {
 // call it.
 func Stuck(late []int, op string, limit time.Duration) *RankError {
 	e := &RankError{Rank: -1, Ranks: late, Op: op, Err: ErrStuck,
-		Cause: fmt.Sprintf("it was not started within %v: if that is normal, raise Limit or mark long work with Busy", limit)}
+		Cause: fmt.Sprintf("no progress within %v: if that is normal, raise Limit or mark long work with Busy", limit)}
 	if len(late) > 0 {
 		e.Rank = late[0]
 	}

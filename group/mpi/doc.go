@@ -4,7 +4,7 @@
 // Build the program with the tag mpi and the compiler of that MPI; without them Open returns a
 // [*BuildError]:
 //
-//	CC=mpicc go build -tags mpi ./train
+//	CC=$(command -v mpicc) go build -tags mpi ./train
 //	mpirun -n 4 ./train
 //
 // A program opens its group once, does its work and ends with the exit code of the error:
@@ -38,7 +38,7 @@
 //
 // MPI does not report that a rank died, and a blocked call cannot be cancelled. So each rank has a
 // note: a page of shared memory with its progress, whether it is busy, and its last word. While a
-// rank waits, it looks every 2 ms at the notes and the processes of the other ranks on its host. A
+// rank waits, it looks every 0.2 ms at the notes and the processes of the other ranks on its host. A
 // process that ended breaks the group with [group.ErrDied]; the last word of a broken group spreads.
 // Ranks on other hosts are not visible: their end is noticed by the launcher, which sends SIGTERM,
 // and by the limit, which counts their busy time. Limit and Busy work fully between ranks of a host.

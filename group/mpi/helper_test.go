@@ -29,11 +29,17 @@ type engine struct {
 
 // installed finds the MPIs of this machine and builds the program for each, once.
 var installed = sync.OnceValues(func() (found []engine, err error) {
+	seen := map[string]bool{}
 	for _, suffix := range []string{".openmpi", ".mpich", ""} {
 		mpicc, err := exec.LookPath("mpicc" + suffix)
 		mpirun, err2 := exec.LookPath("mpirun" + suffix)
-		if err != nil || err2 != nil || suffix == "" && len(found) > 0 { // without suffix it is one of the others
+		if err != nil || err2 != nil {
 			continue
+		}
+		if file, err := filepath.EvalSymlinks(mpicc); err != nil || seen[file] { // without suffix it may be one of the others
+			continue
+		} else {
+			seen[file] = true
 		}
 		version, _ := exec.Command(mpirun, "--version").CombinedOutput()
 		e := engine{mpirun: mpirun, open: !bytes.Contains(version, []byte("HYDRA")), most: 2}
@@ -142,9 +148,12 @@ func (j *job) wait() result {
 		j.t.Errorf("process %d is left: %s", pid, r.out)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if notes, _ := os.ReadDir(j.notes); len(notes) != 0 {
-		j.t.Errorf("notes are left: %v", notes)
-	}
+	_ = filepath.WalkDir(j.notes, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			j.t.Errorf("a note is left: %s, %v", path, err)
+		}
+		return nil
+	})
 	return r
 }
 

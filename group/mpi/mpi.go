@@ -20,7 +20,7 @@ type Options struct {
 type BuildError struct{}
 
 func (*BuildError) Error() string {
-	return "mpi: this program was built without MPI: build it with CC=mpicc go build -tags mpi, on a Unix system with cgo"
+	return "mpi: this program was built without MPI: build it with CC=$(command -v mpicc) go build -tags mpi, on a Unix system with cgo"
 }
 
 // Unwrap returns arena.ErrOption.

@@ -4,6 +4,7 @@ package mpi_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,7 @@ import (
 func TestAllKindsComputeWhatALocalGroupDoes(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
 		for ranks := 1; ranks <= e.most; ranks++ {
-			for _, strict := range []bool{false, true} {
+			for _, strict := range []bool{false, true}[:min(2, ranks)] { // alone, no order differs
 				r := e.start(t, ranks, fmt.Sprint("-strict=", strict)).wait()
 				if n := strings.Count(r.out, ": all right"); n != ranks || r.code != 0 {
 					t.Errorf("%d ranks, strict %v: %d are right, code %d: %s", ranks, strict, n, r.code, r.out)
@@ -51,7 +52,7 @@ func fails(t *testing.T, e engine, victim int, how, want string, more ...string)
 		killed := err == "" && !e.open && (how == "kill" || how == "exit") // by the launcher
 		switch {
 		case killed:
-		case !strings.Contains(err, want):
+		case !regexp.MustCompile(want).MatchString(err):
 			t.Errorf("%s: rank %d returned %q, want %q: %s", how, rank, err, want, r.out)
 		case how != "stop" && end-failed > 2, end-failed > 2.5:
 			t.Errorf("%s: rank %d returned after %.3f s: %s", how, rank, end-failed, r.out)
@@ -83,9 +84,21 @@ func TestARankThatEndsWithoutCloseIsNamed(t *testing.T) {
 	})
 }
 
+// Ranks with notes in folders of their own do not see each other, as if each was on its own host.
+func TestRanksThatDoNotSeeEachOtherEndByTheLauncherOrTheLimit(t *testing.T) {
+	engines(t, func(t *testing.T, e engine) {
+		r := e.start(t, 2, "-apart").wait()
+		if r.code != 0 {
+			t.Errorf("code %d: %s", r.code, r.out)
+		}
+		fails(t, e, 1, "kill", "group: ended by SIGTERM in sum", "-apart", "-after", "50ms")
+		fails(t, e, 1, "stop", "group: is stuck in sum", "-apart", "-after", "50ms", "-limit", "1s")
+	})
+}
+
 func TestAnAbortSpreadsItsCause(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
-		if fails(t, e, 1, "abort", "rank 1: gave up in sum float32[1000] \"loop\": out of memory: 7 bytes", "-after", "50ms") == 0 {
+		if fails(t, e, 1, "abort", "^rank 1: gave up.*: out of memory: 7 bytes$", "-after", "50ms") == 0 {
 			t.Error("no rank learnt the cause")
 		}
 	})
@@ -93,8 +106,10 @@ func TestAnAbortSpreadsItsCause(t *testing.T) {
 
 func TestAStoppedRankIsNamedAfterTheLimit(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
-		if fails(t, e, 1, "stop", "rank 1: is stuck in sum", "-after", "50ms", "-limit", "1s") == 0 {
-			t.Error("no rank named the stopped one")
+		for _, n := range []string{"1000", "8000000"} { // the large sum has begun, and progresses nowhere
+			if fails(t, e, 1, "stop", "rank 1: is stuck in sum", "-after", "50ms", "-limit", "1s", "-n", n) == 0 {
+				t.Error("no rank named the stopped one")
+			}
 		}
 	})
 }
@@ -137,6 +152,9 @@ func TestTheLauncherOfAnotherMPIIsRefused(t *testing.T) {
 			}
 			other.program = e.program
 			r := other.start(t, 2).wait()
+			if strings.Contains(r.out, "unsupported PMI version") && r.code != 0 {
+				return // MPICH 5 refuses by itself
+			}
 			if n := strings.Count(r.out, "sees 1 ranks, but the launcher set "); n != 2 || r.code != group.ExitOwn {
 				t.Errorf("%d of 2 ranks refused, code %d: %s", n, r.code, r.out)
 			}
@@ -156,10 +174,10 @@ func TestSIGTERMEndsAllRanks(t *testing.T) {
 			t.Error(err)
 		}
 		r := j.wait()
-		if d := time.Since(start); d > 3*time.Second || r.code == 0 {
+		if d := time.Since(start); d > 3*time.Second || e.open && r.code == 0 { // MPICH's launcher may return 0
 			t.Errorf("ended %v after the signal, code %d", d, r.code)
 		}
-		if !strings.Contains(r.out, "error group: ended by SIGTERM in sum") {
+		if !strings.Contains(r.out, "error group: ended by SIGTERM") {
 			t.Errorf("no rank returned the signal: %s", r.out)
 		}
 		fails(t, e, 1, "term", "ended by SIGTERM", "-after", "50ms")

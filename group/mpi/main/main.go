@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ var (
 	strict = flag.Bool("strict", false, "sum in the order of ranks")
 	limit  = flag.Duration("limit", 0, "of an operation")
 	log    = flag.String("log", "", "a file to print to: a launcher may lose output when it ends a job")
+	apart  = flag.Bool("apart", false, "a folder of notes for each rank, as if each had its own host")
 	notes  = flag.String("notes", "", "folder of notes")
 	victim = flag.Int("victim", 0, "the rank that fails in mode loop")
 	how    = flag.String("how", "", "kill, exit, stop, term or abort: how it fails")
@@ -40,6 +42,13 @@ func main() {
 			os.Exit(2)
 		}
 		os.Stdout = f
+	}
+	if *apart {
+		*notes = filepath.Join(*notes, os.Getenv("OMPI_COMM_WORLD_RANK")+os.Getenv("PMI_RANK"))
+		if err := os.Mkdir(*notes, 0o700); err != nil {
+			fmt.Println(err)
+			os.Exit(2)
+		}
 	}
 	g, err := mpi.Open(mpi.Options{Options: group.Options{Limit: *limit, Strict: *strict}, Notes: *notes})
 	if err == nil {
@@ -88,8 +97,13 @@ func loop(g group.Group) error {
 	fail := time.Now().Add(*after)
 	for step := 0; ; step++ {
 		if g.Rank() == *victim && *how != "" && time.Now().After(fail) {
-			if err := o.Start(); err != nil && step%2 == 0 { // half of them in an operation
-				return err
+			if large := *n > 1<<20; large || step%2 == 0 { // in an operation, else between two
+				if err := o.Start(); err != nil {
+					return err
+				}
+				if large {
+					time.Sleep(2 * time.Millisecond) // in the middle of it
+				}
 			}
 			if err := act(g); err != nil {
 				return err
