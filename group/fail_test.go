@@ -261,3 +261,18 @@ func TestRandomEndsNeverHang(t *testing.T) {
 		})
 	}
 }
+
+func TestCloseWaitsForTheOperationThatIsComputed(t *testing.T) {
+	t.Parallel()
+	ranks, err := group.Local(2, group.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ops []group.Operation
+	for _, g := range ranks {
+		ops = append(ops, prepare(t, g, group.Op{Kind: group.Sum, Type: arena.Float32, Data: make([]byte, 16<<20)}))
+	}
+	if err := errors.Join(ops[0].Start(), ops[1].Start(), ranks[0].Close(), ranks[1].Err(), ops[0].Wait(), ops[1].Wait(), ranks[1].Close()); err != nil {
+		t.Error(err)
+	}
+}
