@@ -174,7 +174,7 @@ func (d *diagnosis) replay() error {
 			continue
 		}
 		in := &p.Instrs[i]
-		if p.Buckets != nil && (in.Op == kernels.AllReduce || in.Op == kernels.Await || in.Op == kernels.Agree) {
+		if in.Op == kernels.AllReduce || in.Op == kernels.Await || in.Op == kernels.Agree {
 			continue // the other ranks do not run it again: what follows is of this rank alone
 		}
 		// A chain may write its result over an input: keep the inputs, to find the bad step.

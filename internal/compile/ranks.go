@@ -35,10 +35,10 @@ func (c *compiler) sum(label string, vs []kernels.Value) (sums []kernels.Value) 
 	a := kernels.AllReduceAttrs{Group: c.cfg.Group, Label: label, Type: c.Spec(vs[0]).Type, Tensors: len(vs)}
 	c.Label, c.Owner, c.Mark = "sum of "+label, "ranks", ""
 	begun := slices.Clone(c.ApplyAll(kernels.AllReduce, a, vs...))
+	if c.Follows == nil {
+		c.Follows = make(map[kernels.Value]kernels.Value)
+	}
 	if c.lastSum != kernels.None {
-		if c.Follows == nil {
-			c.Follows = make(map[kernels.Value]kernels.Value)
-		}
 		c.Follows[begun[0]] = c.lastSum
 	}
 	c.lastSum = begun[0]
@@ -138,9 +138,8 @@ func (c *compiler) zeroGradients(ps []frontend.Param, grads []kernels.Value) {
 	}
 }
 
-// sumGradients replaces gradients by their sums over the ranks, bucket by bucket, and lets the ranks
-// agree whether their checks were fine.
-func (c *compiler) sumGradients(ps []frontend.Param, grads []kernels.Value, guard kernels.Value) (kernels.Value, error) {
+// sumGradients replaces gradients by their sums over the ranks, bucket by bucket.
+func (c *compiler) sumGradients(ps []frontend.Param, grads []kernels.Value) {
 	byName := make(map[string]kernels.Value)
 	for _, p := range ps {
 		byName[p.Name] = p.Value
@@ -157,15 +156,18 @@ func (c *compiler) sumGradients(ps []frontend.Param, grads []kernels.Value, guar
 			grads[byName[names[k]]] = v
 		}
 	}
+}
+
+// agree lets the ranks agree whether their checks so far were fine, and returns the status word after
+// that.
+func (c *compiler) agree(guard kernels.Value) (kernels.Value, error) {
 	verdict, err := c.Home(ir.Guard, "guard", ir.VerdictName, kernels.VerdictSpec)
 	if err != nil {
 		return kernels.None, err
 	}
 	c.Label, c.Owner, c.Mark = "agree", "guard", ""
 	agreed := c.ApplyAll(kernels.Agree, kernels.AgreeAttrs{Group: c.cfg.Group, Peer: ir.PeerCode}, guard, verdict)
-	if c.lastSum != kernels.None {
-		c.Follows[agreed[0]] = c.lastSum
-	}
+	c.Follows[agreed[0]] = c.lastSum // the results have been summed before
 	c.lastSum = agreed[0]
 	c.Needed = append(c.Needed, agreed[1])
 	return agreed[0], nil

@@ -88,13 +88,17 @@ func (c *compiler) keepAll(trained []frontend.Param, grads []kernels.Value, guar
 			return guard, kernels.None, err
 		}
 	}
-	if !c.cfg.Update.Window.Updates() {
-		return guard, kernels.None, nil
-	}
+	updates := c.cfg.Update.Window.Updates()
 	if c.sharesStep() {
-		if guard, err = c.sumGradients(trained, grads, guard); err != nil {
+		if updates {
+			c.sumGradients(trained, grads)
+		}
+		if guard, err = c.agree(guard); err != nil {
 			return guard, kernels.None, err
 		}
+	}
+	if !updates {
+		return guard, kernels.None, nil
 	}
 	for i, p := range trained {
 		guard = c.check(p, i, grads, guard)

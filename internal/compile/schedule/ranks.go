@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -11,7 +13,7 @@ import (
 //
 //	dw1 │ dw2 │ begin w1, w2 │ dw3 │ … │ await w1, w2 │ check w1
 func overlapSums(p *ir.Program, deps *Graph, order []int32) []int32 {
-	if p.Buckets == nil {
+	if !slices.ContainsFunc(p.Instrs, func(in ir.Instr) bool { return in.Op == kernels.AllReduce }) {
 		return order
 	}
 	late := func(i int32) bool { op := p.Instrs[i].Op; return op == kernels.Await || op == kernels.Agree }

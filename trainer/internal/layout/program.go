@@ -25,8 +25,8 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 	if r.Recomputed > 0 {
 		note("%d instructions compute activations again, in %.0f %% of the forward pass's time", r.Recomputed, 100*r.Extra)
 	}
-	if sums, ranks := 0, 0; p.Buckets != nil {
-		r.Network, sums, ranks = summed(p)
+	var sums, ranks int
+	if r.Network, sums, ranks = summed(p); sums > 0 {
 		note("%s bytes in %d sums over %d ranks", humanize.Comma(r.Network), sums, ranks)
 	}
 	// A device without this capability has a kernel for every operation.
