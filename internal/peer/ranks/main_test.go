@@ -79,7 +79,7 @@ func TestRanksLearnAsOneTrainer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if one.Parameters != ranks.Parameters || math.Abs(one.Loss-ranks.Loss) > 1e-3*one.Loss || one.Rate <= 0 || ranks.Rate <= 0 {
+		if one.Parameters != ranks.Parameters || math.Abs(one.Loss-ranks.Loss) > 1e-5*one.Loss || one.Rate <= 0 || ranks.Rate <= 0 {
 			t.Errorf("%s: one trainer %+v, ranks %+v", w, one, ranks)
 		}
 	}

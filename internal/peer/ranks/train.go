@@ -61,7 +61,7 @@ func (f flags) train(ctx context.Context, workload string, threads int, g group.
 		ranks = g.Size()
 	}
 	batch := f.batch(workload) / ranks
-	ds, err := random(w, batch*ranks*steps[workload])
+	ds, err := random(w, f.batch(workload)*steps[workload])
 	if err != nil {
 		return r, err
 	}
