@@ -28,7 +28,7 @@ const gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm
 var rules = map[string]rule{
 	"arena":                     {},
 	"group":                     {ours: "arena group/internal/reduce"},
-	"group/internal/reduce":     {ours: "arena"},
+	"group/internal/reduce":     {ours: "arena", other: "gonum.org/v1/gonum"},
 	"group/mpi":                 {ours: "arena group group/internal/reduce", other: "golang.org/x/sys", cgo: true},
 	"group/mpi/main":            {ours: "arena group group/mpi"},
 	"kernels":                   {ours: "arena group internal/float16 kernels/internal/numeric"},
