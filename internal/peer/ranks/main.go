@@ -49,7 +49,7 @@ type flags struct {
 
 // steps are the steps of an epoch of the workloads that are measured, so that it takes about as long
 // for each.
-var steps = map[string]int{"w1": 128, "w3": 32, "w4": 4}
+var steps = map[string]int{"w1": 64, "w3": 16, "w4": 2}
 
 func main() {
 	var f flags
@@ -59,7 +59,7 @@ func main() {
 	flag.StringVar(&f.workloads, "workload", "w1,w3,w4", "list of workloads")
 	flag.IntVar(&f.rounds, "rounds", 3, "rounds")
 	flag.IntVar(&f.ranks, "ranks", 2, "ranks, and threads of the one trainer")
-	flag.IntVar(&f.epochs, "epochs", 5, "timed epochs of a run, after one that is not timed")
+	flag.IntVar(&f.epochs, "epochs", 3, "timed epochs of a run, after one that is not timed")
 	flag.IntVar(&f.shrink, "shrink", 1, "divide widths and batches by this number, for slow devices")
 	python.Main("ranks", func(ctx context.Context) error { return f.run(ctx, os.Stdout, os.Stderr) })
 }

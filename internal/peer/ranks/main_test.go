@@ -57,7 +57,7 @@ func TestContendersStandInOneTable(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		pythonArgs: ` -ranks 2 -rank 1 .* -batch 4 -steps 128 -epochs 1 -shrink 16 -rate 0.1\n`,
+		pythonArgs: ` -ranks 2 -rank 1 .* -batch 4 -steps 64 -epochs 1 -shrink 16 -rate 0.1\n`,
 		mpirunArgs: `^--quiet -n 2 \S+ -member -workload w1 -ranks 2 -epochs 1 -shrink 16\n.*\n$`,
 	} {
 		b, err := os.ReadFile(file)
@@ -82,6 +82,20 @@ func TestRanksLearnAsOneTrainer(t *testing.T) {
 		if one.Parameters != ranks.Parameters || math.Abs(one.Loss-ranks.Loss) > 1e-5*one.Loss || one.Rate <= 0 || ranks.Rate <= 0 {
 			t.Errorf("%s: one trainer %+v, ranks %+v", w, one, ranks)
 		}
+	}
+}
+
+// PyTorch does not count the means and variances of batch normalization.
+func TestStatisticsAreNoParameters(t *testing.T) {
+	f := small
+	f.shrink = 32
+	r, err := f.one(t.Context(), "w4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	convs, norms, dense := 9*(3*2+2*2+2*4+4*4+4*8+8*8), 2*(2+2+4+4+8+8), 8*10+10
+	if r.Parameters != convs+norms+dense {
+		t.Errorf("%d parameters, want %d", r.Parameters, convs+norms+dense)
 	}
 }
 

@@ -79,7 +79,9 @@ func (f flags) train(ctx context.Context, workload string, threads int, g group.
 		return r, err
 	}
 	for _, p := range params {
-		r.Parameters += p.Spec.Shape.Elems()
+		if !p.Statistic {
+			r.Parameters += p.Spec.Shape.Elems()
+		}
 	}
 	runtime.GC()
 	var epochs []time.Duration
