@@ -29,7 +29,7 @@ func Local(n int, opt Options) ([]Group, error) {
 	h.timer.Stop()
 	groups := make([]Group, n)
 	for i := range n {
-		r := &localRank{h: h, rank: i, wake: make(chan struct{}, 1)}
+		r := &localRank{h: h, rank: i, wake: make(chan struct{}, 1), scratch: alignedBlock()}
 		h.ranks[i], groups[i] = r, r
 		h.workers.Go(r.work)
 	}
@@ -39,8 +39,8 @@ func Local(n int, opt Options) ([]Group, error) {
 // hub is what the ranks of a local group share.
 //
 // Each rank has a queue of started operations. When no queue is empty, the heads of all queues
-// belong together: they are compared, and workers compute them. When all shares are computed, the
-// heads leave the queues.
+// belong together: they are compared, and workers and waiting ranks compute them. When all shares
+// are computed, the heads leave the queues.
 type hub struct {
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when running becomes false
@@ -50,10 +50,11 @@ type hub struct {
 	open    int // ranks that have not closed
 
 	entered int        // ranks whose queue is not empty
-	running bool       // workers compute heads
+	running bool       // heads are computed
 	heads   []*localOp // of all ranks, while running
-	shares  int        // workers that compute them
-	left    int        // of which are not done
+	shares  int        // of the heads
+	next    int        // the first share that nobody has taken
+	left    int        // shares that are not done
 	err     *RankError // why the group is broken
 
 	// The clock of the limit runs while a rank waits for another and none is busy.
@@ -68,7 +69,8 @@ type localRank struct {
 	h          *hub
 	rank       int
 	head, tail *localOp      // the queue
-	wake       chan struct{} // a share of the heads is to be computed; closed when all ranks are
+	wake       chan struct{} // shares of the heads are to be computed; closed when all ranks are
+	scratch    []byte        // of Wait
 	closed     bool
 }
 
@@ -135,7 +137,7 @@ func (r *localRank) Close() error {
 		return nil
 	}
 	r.closed = true
-	for h.running { // workers use this rank's memory
+	for h.running { // others use this rank's memory
 		h.idle.Wait()
 	}
 	if r.head != nil {
@@ -190,6 +192,7 @@ func (o *localOp) Wait() error {
 		return ErrNotStarted
 	}
 	o.waiting = true
+	h.compute(o.r.scratch)
 	h.mu.Unlock()
 	err := <-o.done
 	h.mu.Lock()
@@ -226,9 +229,12 @@ func (h *hub) advance() {
 		}
 		h.running = true
 		h.shares = min(len(h.ranks), 1+size/shareBytes)
-		h.left = h.shares
+		h.next, h.left = 0, h.shares
 		for _, r := range h.ranks[:h.shares] {
-			r.wake <- struct{}{}
+			select {
+			case r.wake <- struct{}{}:
+			default: // it has not seen the last one yet
+			}
 		}
 	}
 	if h.err == nil && !h.running && h.entered > 0 {
@@ -255,12 +261,25 @@ func (h *hub) complete() {
 	}
 }
 
-// work computes this rank's share of operations until all ranks have closed.
+// work computes shares of operations until all ranks have closed.
 func (r *localRank) work() {
-	h := r.h
 	scratch := alignedBlock()
 	for range r.wake {
-		run(h.heads, r.rank, h.shares, scratch)
+		r.h.mu.Lock()
+		r.h.compute(scratch)
+		r.h.mu.Unlock()
+	}
+}
+
+// compute takes shares of the heads, if there are any, and computes them without the mutex, which is
+// held. Workers call it, so that operations progress while ranks do something else, and a rank that
+// waits, which saves the switch to a worker.
+func (h *hub) compute(scratch []byte) {
+	for h.running && h.next < h.shares {
+		s := h.next
+		h.next++
+		h.mu.Unlock()
+		run(h.heads, s, h.shares, scratch)
 		h.mu.Lock()
 		if h.left--; h.left == 0 {
 			h.running = false
@@ -268,11 +287,10 @@ func (r *localRank) work() {
 			h.advance()
 			h.idle.Broadcast()
 		}
-		h.mu.Unlock()
 	}
 }
 
-// fail breaks the group, unless it is broken. What workers compute is still completed. The mutex is
+// fail breaks the group, unless it is broken. What is being computed is still completed. The mutex is
 // held.
 func (h *hub) fail(e *RankError) {
 	if h.err != nil {

@@ -38,11 +38,13 @@ func run(ranks []*localOp, s, n int, scratch []byte) {
 		owner := lo / part
 		switch op.Kind {
 		case Sum, Max:
-			combine(ranks, lo, end, scratch)
-			scatter(ranks, lo, end, -1, scratch)
+			block := op.Data[lo:end]
+			combine(block, ranks, lo, end)
+			scatter(ranks, lo, end, 0, block)
 		case ReduceScatter:
-			combine(ranks, lo, end, scratch)
-			copy(ranks[owner].op.Data[lo:end], scratch)
+			block := scratch[:copy(scratch, op.Data[lo:end])]
+			combine(block, ranks, lo, end)
+			copy(ranks[owner].op.Data[lo:end], block)
 		case AllGather:
 			scatter(ranks, lo, end, owner, ranks[owner].op.Data[lo:end])
 		case Broadcast:
@@ -52,11 +54,10 @@ func run(ranks []*localOp, s, n int, scratch []byte) {
 	}
 }
 
-// combine sums bytes lo to hi of all ranks, in order of rank, or takes the greatest.
-func combine(ranks []*localOp, lo, hi int, scratch []byte) {
+// combine adds bytes lo to hi of the other ranks to those of rank 0 in block, in order of rank, or
+// takes the greatest.
+func combine(block []byte, ranks []*localOp, lo, hi int) {
 	op := &ranks[0].op
-	block := scratch[:hi-lo]
-	copy(block, op.Data[lo:hi])
 	for _, r := range ranks[1:] {
 		if op.Kind == Max {
 			reduce.Max(op.Type, block, r.op.Data[lo:hi])

@@ -21,6 +21,7 @@ var programs = map[string]bool{
 	"internal/peer/gan":     true,
 	"internal/peer/onnxout": true,
 	"internal/peer/predict": true,
+	"internal/peer/ranks":   true,
 	"internal/peer/torch":   true,
 	"onnx/internal/models":  true,
 }

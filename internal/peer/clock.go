@@ -53,7 +53,7 @@ func newClock(f flags, w workload) *clock {
 	if f.window > 0 {
 		w.window = f.window
 	}
-	w.shrink, w.batch = f.shrink, max(1, w.batch/f.shrink)
+	w.shrink, w.Batch = f.shrink, max(1, w.Batch/f.shrink)
 	c := &clock{f: f, w: w}
 	if w.steps > 0 {
 		c.total = f.steps + w.window*w.warm
@@ -73,7 +73,7 @@ func (c *clock) train(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.device.Close()) }()
-	opt := trainer.Options{Device: c.device, Batch: c.w.batch, EvalBatch: evalBatch, Optimizer: c.w.optimizer, Seed: f.seed,
+	opt := trainer.Options{Device: c.device, Batch: c.w.Batch, EvalBatch: evalBatch, Optimizer: c.w.optimizer, Seed: f.seed,
 		Tail: dataloader.DropTail, Progress: c.progress, Resident: []dataloader.Dataset{c.d.train}}
 	if c.d.test != c.d.train {
 		opt.Resident = append(opt.Resident, c.d.test)

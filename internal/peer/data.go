@@ -21,8 +21,8 @@ type data struct {
 
 // loadMNIST opens the four files.
 func loadMNIST(w workload, f flags) (data, error) {
-	train, trainErr := openDigits(f.data, "train", w.sample)
-	test, testErr := openDigits(f.data, "t10k", w.sample)
+	train, trainErr := openDigits(f.data, "train", w.Sample)
+	test, testErr := openDigits(f.data, "t10k", w.Sample)
 	d := data{train, test, func() error { return errors.Join(train.close(), test.close()) }}
 	if err := errors.Join(trainErr, testErr); err != nil {
 		return data{}, errors.Join(err, d.drop())
@@ -106,8 +106,8 @@ const imageSamples, imageTests = 10000, 1000
 
 // loadImages returns normal random images with random labels. The first of them are the evaluation set.
 func loadImages(w workload, f flags) (data, error) {
-	train := &noise{n: imageSamples / f.shrink, classes: w.classes,
-		fields: []dataloader.Field{{Name: "x", Type: arena.Float32, Shape: w.sample}, {Name: "y", Type: arena.Int32}}}
+	train := &noise{n: imageSamples / f.shrink, classes: w.Classes,
+		fields: []dataloader.Field{{Name: "x", Type: arena.Float32, Shape: w.Sample}, {Name: "y", Type: arena.Int32}}}
 	test, err := dataloader.Subset(train, 0, imageTests/f.shrink)
 	return data{train, test, func() error { return nil }}, err
 }
@@ -140,17 +140,17 @@ const teacherSamples = 4096
 // evaluation set are the same.
 func loadTeacher(w workload, _ flags) (data, error) {
 	r := rand.New(rand.NewPCG(12345, 1))
-	in := w.sample[0]
+	in := w.Sample[0]
 	x, y := make([]float32, teacherSamples*in), make([]int32, teacherSamples)
 	normal(r, x)
-	teacher := make([]float32, in*w.classes)
+	teacher := make([]float32, in*w.Classes)
 	normal(r, teacher)
 	for i := range y {
 		var best float32
-		for c := range w.classes {
+		for c := range w.Classes {
 			var s float32
 			for j, v := range x[i*in : (i+1)*in] {
-				s += v * teacher[j*w.classes+c]
+				s += v * teacher[j*w.Classes+c]
 			}
 			if c == 0 || s > best {
 				y[i], best = int32(c), s

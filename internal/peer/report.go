@@ -82,9 +82,9 @@ func (c *clock) report() (*report, error) {
 	if len(evals) > 1 {
 		evals = evals[1:]
 	}
-	r := &report{Peer: "evenkeel", Variant: c.f.variant, Version: version(), Workload: c.f.workload, Threads: c.f.threads, Batch: c.w.batch,
+	r := &report{Peer: "evenkeel", Variant: c.f.variant, Version: version(), Workload: c.f.workload, Threads: c.f.threads, Batch: c.w.Batch,
 		TrainN: c.d.train.Len(), EpochsDone: len(c.epochs), WindowSteps: c.w.window, Windows: inSeconds(c.windows), WarmUp: c.w.warm,
-		TrainImages:  round(float64(c.w.batch*c.w.window)/window.Seconds(), 1),
+		TrainImages:  round(float64(c.w.Batch*c.w.window)/window.Seconds(), 1),
 		StepMicros:   round(window.Seconds()*1e6/float64(c.w.window), 3),
 		EpochSeconds: inSeconds(c.epochs), EvalSeconds: inSeconds(c.evals), FirstStep: c.first.Seconds(),
 		TrainLoss: c.loss, TestAcc: c.accuracy, RSS: c.rss, Planned: c.planned(), BudgetStop: c.budget, StepsDone: c.done,
