@@ -57,7 +57,16 @@ func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, 
 }
 
 // pass runs all batches of ds through the programs of p.
-func (t *Trainer) pass(ctx context.Context, name string, p *epochPass, ds dataloader.Dataset) (Result, error) {
+func (t *Trainer) pass(ctx context.Context, name string, p *epochPass, ds dataloader.Dataset) (r Result, err error) {
+	returned := false
+	defer func() { t.left(err, returned) }()
+	r, err = t.runPass(ctx, name, p, ds)
+	returned = true
+	return r, err
+}
+
+// runPass is pass, of a rank that ends no other.
+func (t *Trainer) runPass(ctx context.Context, name string, p *epochPass, ds dataloader.Dataset) (Result, error) {
 	if ctx == nil {
 		return Result{}, fmt.Errorf("%s: %w", name, errNilContext)
 	}
@@ -66,11 +75,9 @@ func (t *Trainer) pass(ctx context.Context, name string, p *epochPass, ds datalo
 	}
 	defer func() { t.usage.endPass(p.reader.stuck) }()
 	if err := p.open(ctx, ds); err != nil {
-		t.giveUp(err)
 		return Result{}, fmt.Errorf("%v: %w", p.mode, err)
 	}
 	if err := p.run(ctx); err != nil {
-		t.giveUp(err)
 		return p.result(), fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, err)
 	}
 	return p.result(), nil

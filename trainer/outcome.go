@@ -45,10 +45,11 @@ func (p *epochPass) outcomeOf(s *slot, loss float64) outcome {
 
 // maySkip reports whether the update of a step of program may be skipped: because its scaled
 // gradients overflow, because the weights of its window are all 0, or because it is not finite and
-// Options.SkipNonFinite is set. The next step depends on it.
+// Options.SkipNonFinite is set. The next step depends on it. Ranks of a group must agree whether there
+// is one at all: if one rank finds an error before it submits the next step, all must.
 func (p *epochPass) maySkip(program *boundProgram) bool {
 	opt := &p.t.plan.opt
-	return program.checksWeight || program.updates && opt.scaled() || p.mode == compile.Train && opt.SkipNonFinite > 0
+	return program.checksWeight || program.updates && opt.scaled() || p.mode == compile.Train && (opt.SkipNonFinite > 0 || opt.ranks() > 1)
 }
 
 // skips reports whether training goes on after the step in slot s, which has an outcome. Indices

@@ -3,9 +3,11 @@ package trainer
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc64"
 	"os"
 	"slices"
 
@@ -126,8 +128,11 @@ func (t *Trainer) compareRanks(ctx context.Context) error {
 	if err := t.plan.opt.checkDevices(ctx); err != nil {
 		return err
 	}
-	own := []Setting{{"batch", fmt.Sprint(t.plan.opt.Batch)}, {"evaluation batch", fmt.Sprint(t.plan.opt.rows(compile.Evaluate))}}
-	return t.plan.opt.compare(ctx, slices.Concat(own, t.plan.settings(), []Setting{{"memory plan", t.plan.fingerprint()}}))
+	o := &t.plan.opt
+	own := []Setting{{"batch", fmt.Sprint(o.Batch)}, {"evaluation batch", fmt.Sprint(o.rows(compile.Evaluate))},
+		{"keep", fmt.Sprintf("%q", o.Keep)}, {"gradient norm", fmt.Sprint(o.GradientNorm)}, {"checkpoint", fmt.Sprint(o.Checkpoint)},
+		{"resident datasets", fmt.Sprint(len(o.Resident))}}
+	return o.compare(ctx, slices.Concat(own, t.plan.settings(), []Setting{{"memory plan", t.plan.fingerprint()}, {"operations", t.plan.operations()}}))
 }
 
 // broadcast replaces the bytes of a value by those of rank 0.
@@ -157,6 +162,17 @@ func (t *Trainer) giveUp(err error) {
 	}
 }
 
+// left tells the other ranks that this one has left a call that they wait for, with err or, unless
+// it returned, because its goroutine ends.
+func (t *Trainer) left(err error, returned bool) {
+	switch {
+	case !returned:
+		t.giveUp(errUnwound)
+	case err != nil:
+		t.giveUp(err)
+	}
+}
+
 // giveUp is Trainer.giveUp, before there is a trainer.
 func (o *Options) giveUp(err error) {
 	var agreed agreedError
@@ -165,13 +181,64 @@ func (o *Options) giveUp(err error) {
 	}
 }
 
-// meet compares what the ranks are about to pass over.
+// operations identifies the operations of all programs, in their order.
+func (p *planned) operations() string {
+	h := sha256.New()
+	for _, k := range p.order {
+		for _, in := range p.programs[k].Instrs {
+			fmt.Fprintln(h, in.Op.Name, in.Label)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
+// meet compares what the ranks are about to pass over, and the states that they begin with.
 func (p *epochPass) meet(ctx context.Context) error {
+	t, o := p.t, &p.t.plan.opt
+	if o.ranks() == 1 {
+		return nil
+	}
 	data := p.source.data.info()
-	return p.t.plan.opt.compare(ctx, []Setting{
-		{"pass", fmt.Sprint(p.mode)}, {"epoch", fmt.Sprint(p.epoch)}, {"step", fmt.Sprint(p.steps)},
-		{"data", data.String()}, {"samples of the epoch", fmt.Sprint(p.source.samples)},
-	})
+	all := append([]Setting{
+		{"pass", fmt.Sprint(p.mode)}, {"averages", fmt.Sprint(p.averaged)}, {"epoch", fmt.Sprint(p.epoch)}, {"step", fmt.Sprint(p.steps)},
+		{"data", data.String()}, {"samples of the epoch", fmt.Sprint(p.source.samples)}}, t.plan.settings()...)
+	t.mu.Lock()
+	c := &t.counters
+	all = append(all, Setting{"loss scale", fmt.Sprintf("%+v", c.scaling)}, Setting{"rate factor", fmt.Sprint(c.rateFactor)},
+		Setting{"order", fmt.Sprint(c.order)}, Setting{"updates", fmt.Sprint(c.updates)}, Setting{"unfrozen stages", fmt.Sprint(t.plan.stage)})
+	t.mu.Unlock()
+	digest, err := t.parameterDigest()
+	if err != nil {
+		return err
+	}
+	return o.compare(ctx, append(all, Setting{"parameters", digest}))
+}
+
+// parameterDigest identifies the bits of parameters and running statistics: one rank may have written
+// others. The caller has the device, and nothing is in flight.
+func (t *Trainer) parameterDigest() (string, error) {
+	sum, table := uint64(0), crc64.MakeTable(crc64.ECMA)
+	var b []byte
+	for _, r := range modelRegions {
+		for _, home := range t.plan.homes.Parts(r) {
+			b = slices.Grow(b[:0], int(home.Ref.Size))[:home.Ref.Size]
+			if err := t.memory.read(home.Ref, home.Name, b); err != nil {
+				return "", err
+			}
+			sum = crc64.Update(sum, table, b)
+		}
+	}
+	return fmt.Sprintf("%016x", sum), nil
+}
+
+// errUnwound is the error of a rank whose goroutine ended, or panicked, within a call that others wait for.
+var errUnwound = errors.New("a panic, or the end of the goroutine")
+
+// unlessReturned gives up if a call did not return: its caller defers it.
+func (o *Options) unlessReturned(returned *bool) {
+	if !*returned {
+		o.giveUp(errUnwound)
+	}
 }
 
 // ownTail returns this rank's rows of the last batch of an epoch. full: the batch is a full one.

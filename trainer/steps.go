@@ -78,7 +78,16 @@ const stepsName = "Steps"
 var errLeft = errors.New("the body left the loop")
 
 // loop is Steps until its first error.
-func (t *Trainer) loop(ctx context.Context, ds dataloader.Dataset, yield func(Step, error) bool) error {
+func (t *Trainer) loop(ctx context.Context, ds dataloader.Dataset, yield func(Step, error) bool) (err error) {
+	returned := false
+	defer func() { t.left(err, returned) }()
+	err = t.runLoop(ctx, ds, yield)
+	returned = true
+	return err
+}
+
+// runLoop is loop, of a rank that ends no other.
+func (t *Trainer) runLoop(ctx context.Context, ds dataloader.Dataset, yield func(Step, error) bool) error {
 	if ctx == nil {
 		return fmt.Errorf("%s: %w", stepsName, errNilContext)
 	}
@@ -94,11 +103,9 @@ func (t *Trainer) loop(ctx context.Context, ds dataloader.Dataset, yield func(St
 		}
 	}()
 	if err := p.open(ctx, ds); err != nil {
-		t.giveUp(err)
 		return fmt.Errorf("%v: %w", p.mode, err)
 	}
 	if err := p.run(ctx); err != nil {
-		t.giveUp(err)
 		return fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, err)
 	}
 	return nil

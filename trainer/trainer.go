@@ -67,17 +67,8 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	if err := opt.check(true); err != nil {
-		return nil, err
-	}
-	done := opt.busy("plans")
-	plan, err := newPlanned(ctx, model, opt, &programCache{complete: true})
-	done()
-	if err == nil {
-		err = plan.checkCapacity(ctx)
-	}
+	plan, err := planFor(ctx, model, &opt)
 	if err != nil {
-		opt.giveUp(err)
 		return nil, err
 	}
 	plan.cache = nil // the trainer keeps the programs of this plan only
@@ -106,6 +97,25 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	}
 	opened = true
 	return t, nil
+}
+
+// planFor plans for New. The other ranks of a group wait meanwhile, and end if it fails.
+func planFor(ctx context.Context, model ModelFunc, opt *Options) (plan *planned, err error) {
+	returned := false
+	defer opt.busy("plans")()
+	defer opt.unlessReturned(&returned) // a model function may end its goroutine
+	err = opt.check(true)
+	if err == nil {
+		plan, err = newPlanned(ctx, model, *opt, &programCache{complete: true})
+	}
+	if err == nil {
+		err = plan.checkCapacity(ctx)
+	}
+	if err != nil {
+		opt.giveUp(err)
+	}
+	returned = true
+	return plan, err
 }
 
 // open makes everything on the device. After an error, Close releases what was made.

@@ -22,6 +22,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/loop"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -52,7 +53,7 @@ type Example struct {
 	Progress func(trainer.Progress)
 }
 
-// Main parses flags over the defaults, loads data, trains, and exits with status 1 on an error.
+// Main parses flags over the defaults, loads data, trains, and exits with the status of group.ExitCode, 1 for errors of its own.
 func (e Example) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -67,7 +68,7 @@ func (e Example) Main() {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", e.Name, err)
 	}
 	stop()
-	os.Exit(1)
+	os.Exit(group.ExitCode(err))
 }
 
 // Run parses args, loads the data, trains and writes the output to out. It returns when ctx is done.
