@@ -1,0 +1,176 @@
+package trainer_test
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+func TestRanksThatAreGivenOtherThingsSaySo(t *testing.T) {
+	ds, longer := samples(t, 12, 4, 3), samples(t, 13, 4, 3)
+	for what, change := range map[string]func(opt *trainer.Options, data *dataloader.Dataset){
+		"batch":     func(opt *trainer.Options, _ *dataloader.Dataset) { opt.Batch = 3 },
+		"seed":      func(opt *trainer.Options, _ *dataloader.Dataset) { opt.Seed = 9 },
+		"optimizer": func(opt *trainer.Options, _ *dataloader.Dataset) { opt.Optimizer = optim.Adam{} },
+		"data":      func(_ *trainer.Options, data *dataloader.Dataset) { *data = longer },
+	} {
+		ranks(t, 3, func(g group.Group) {
+			opt, data := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}}, dataloader.Dataset(ds)
+			if g.Rank() == 2 {
+				change(&opt, &data)
+			}
+			tr, err := trainer.New(t.Context(), small, opt)
+			if err == nil {
+				defer tr.Close()
+				_, err = tr.Fit(t.Context(), data)
+			}
+			var e *trainer.MismatchError
+			if !errors.As(err, &e) || e.Other != 2 || !strings.Contains(e.What, what) {
+				t.Errorf("%s: rank %d: got %v", what, g.Rank(), err)
+			}
+		})
+	}
+}
+
+// A rank whose memory is too small ends New of all.
+func TestARankThatCannotPlanEndsNewOfAll(t *testing.T) {
+	ranks(t, 3, func(g group.Group) {
+		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g}
+		if g.Rank() == 1 {
+			opt.Memory = 1
+		}
+		_, err := trainer.New(t.Context(), small, opt)
+		var capacity *trainer.CapacityError
+		var other *group.RankError
+		// The ranks of a process can see the cause, too.
+		if !errors.As(err, &capacity) || errors.As(err, &other) == (g.Rank() == 1) || other != nil && other.Rank != 1 {
+			t.Errorf("rank %d: got %v", g.Rank(), err)
+		}
+	})
+}
+
+// What makes ranks differ without an error of its own is found at the next pass at the latest.
+func TestRanksDoNotDivergeInSilence(t *testing.T) {
+	ds := samples(t, 12, 4, 3)
+	activation := func(act layers.Activation) trainer.ModelFunc {
+		return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.New(g)
+			x := net.Input("x", batch, 4)
+			return net.Classifier(x, net.Dense(net.Dense(x, "hidden", 8, act), "out", 3, nil))
+		}
+	}
+	for what, diverge := range map[string]struct {
+		options func(opt *trainer.Options)
+		model   trainer.ModelFunc
+		act     func(tr *trainer.Trainer) error
+	}{
+		"loss scale": {options: func(opt *trainer.Options) {
+			opt.LossScale = optim.Scaling{Mode: optim.ScaleAlways, State: optim.ScalingState{Scale: 1 << 20}}
+		}},
+		"operations": {model: activation(layers.ReLU)},
+		"parameters": {act: func(tr *trainer.Trainer) error {
+			ps, err := tr.Params()
+			if err != nil {
+				return err
+			}
+			return ps[0].Write(make([]byte, ps[0].Spec.Bytes()))
+		}},
+		"keep": {options: func(opt *trainer.Options) { opt.Keep = []string{"*/gradnorm"} }},
+	} {
+		ranks(t, 2, func(g group.Group) {
+			opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(),
+				LossScale: optim.Scaling{Mode: optim.ScaleAlways}, Optimizer: optim.SGD{}}
+			model := activation(layers.Tanh)
+			if g.Rank() == 1 && diverge.options != nil {
+				diverge.options(&opt)
+			}
+			if g.Rank() == 1 && diverge.model != nil {
+				model = diverge.model
+			}
+			tr, err := trainer.New(t.Context(), model, opt)
+			if err == nil {
+				defer tr.Close()
+				if g.Rank() == 1 && diverge.act != nil {
+					err = diverge.act(tr)
+				}
+			}
+			if err == nil {
+				_, err = tr.Fit(t.Context(), ds)
+			}
+			var e *trainer.MismatchError
+			if !errors.As(err, &e) || e.What != what {
+				t.Errorf("%s: rank %d: got %v", what, g.Rank(), err)
+			}
+		})
+	}
+}
+
+// A panic of the caller's code, or a goroutine that ends, does not let the other ranks wait.
+func TestARankThatUnwindsEndsAll(t *testing.T) {
+	ds := samples(t, 12, 4, 3)
+	for what, unwind := range map[string]func(model *trainer.ModelFunc, opt *trainer.Options){
+		"model that ends its goroutine": func(model *trainer.ModelFunc, _ *trainer.Options) {
+			*model = func(*gorgonia.ExprGraph, int) (trainer.Model, error) { runtime.Goexit(); return trainer.Model{}, nil }
+		},
+		"panic in Progress": func(_ *trainer.ModelFunc, opt *trainer.Options) {
+			opt.Progress = func(trainer.Progress) { panic("progress") }
+		},
+		"options": func(_ *trainer.ModelFunc, opt *trainer.Options) { opt.Batch = 0 },
+	} {
+		begin := time.Now()
+		ranks(t, 2, func(g group.Group) {
+			done := make(chan error, 1)
+			go func() { // a goroutine of its own, which may end
+				err := errors.New("unwound")
+				defer func() { _ = recover(); done <- err }()
+				model, opt := trainer.ModelFunc(small), trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.SGD{}}
+				if g.Rank() == 1 {
+					unwind(&model, &opt)
+				}
+				tr, e := trainer.New(t.Context(), model, opt)
+				if e == nil {
+					defer tr.Close()
+					_, e = tr.Fit(t.Context(), ds)
+				}
+				err = e
+			}()
+			err := <-done
+			var other *group.RankError
+			if g.Rank() == 0 && (!errors.As(err, &other) || other.Rank != 1) {
+				t.Errorf("%s: got %v", what, err)
+			}
+		})
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("%s: took %v", what, took)
+		}
+	}
+}
+
+// sharing is a device that pins memory of its own for functions of the host, and so for sums over ranks.
+type sharing struct{ kernels.Device }
+
+func (sharing) StagingBytes(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 0 }
+
+func TestRanksThatShareAGPUAreRefused(t *testing.T) {
+	dev := &sharing{cputest.Open(t, cpu.Options{Threads: 1})}
+	ranks(t, 2, func(g group.Group) {
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 2, Group: g})
+		if !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), "ranks 0 and 1") {
+			t.Errorf("rank %d: got %v", g.Rank(), err)
+		}
+		_ = tr.Close()
+	})
+}
