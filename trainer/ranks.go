@@ -51,11 +51,12 @@ func (e *RankError) Unwrap() error { return ErrNonFinite }
 type MismatchError struct {
 	What        string // what differs, such as "batch" or "data"
 	Rank, Other int    // two ranks that differ
-	Has, Wants  string // what they have
+	Has         string // what rank Rank has
+	OtherHas    string // what rank Other has
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("%s: rank %d has %s, rank %d has %s: all ranks of a group need the same: %v", e.What, e.Rank, e.Has, e.Other, e.Wants, ErrOption)
+	return fmt.Sprintf("%s: rank %d has %s, rank %d has %s: all ranks of a group need the same: %v", e.What, e.Rank, e.Has, e.Other, e.OtherHas, ErrOption)
 }
 
 // Unwrap returns ErrOption.
@@ -96,7 +97,7 @@ func (o *Options) compare(ctx context.Context, mine []Setting) error {
 				b = other[i]
 			}
 			if a != b {
-				return agreedError{&MismatchError{What: a.Name, Rank: 0, Has: a.Value, Other: rank, Wants: b.Value}}
+				return agreedError{&MismatchError{What: a.Name, Rank: 0, Has: a.Value, Other: rank, OtherHas: b.Value}}
 			}
 		}
 		other = other[:0]
