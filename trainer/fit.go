@@ -74,11 +74,13 @@ func (t *Trainer) runPass(ctx context.Context, name string, p *epochPass, ds dat
 		return Result{}, err
 	}
 	defer func() { t.usage.endPass(p.reader.stuck) }()
+	ctx, stop := t.plan.opt.watch(ctx)
+	defer stop()
 	if err := p.open(ctx, ds); err != nil {
-		return Result{}, fmt.Errorf("%v: %w", p.mode, err)
+		return Result{}, fmt.Errorf("%v: %w", p.mode, brokenBy(ctx, err))
 	}
 	if err := p.run(ctx); err != nil {
-		return p.result(), fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, err)
+		return p.result(), fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, brokenBy(ctx, err))
 	}
 	return p.result(), nil
 }

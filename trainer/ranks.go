@@ -10,6 +10,8 @@ import (
 	"hash/crc64"
 	"os"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -180,6 +182,44 @@ func (o *Options) giveUp(err error) {
 	if o.ranks() > 1 && !errors.As(err, &agreed) && !errors.Is(err, ErrBusy) && !errors.Is(err, errLeft) {
 		o.Group.Abort(err)
 	}
+}
+
+// watchInterval is the time between two looks whether the group of a pass is broken.
+const watchInterval = 10 * time.Millisecond
+
+// watch returns a context for a pass, which also ends when the group breaks: a rank that waits for
+// samples would not notice. The caller calls stop.
+func (o *Options) watch(ctx context.Context) (_ context.Context, stop func()) {
+	if o.ranks() == 1 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		look := time.NewTicker(watchInterval)
+		defer look.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+				if err := o.Group.Err(); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		}
+	})
+	return ctx, func() { cancel(nil); watcher.Wait() }
+}
+
+// brokenBy returns why the group broke if err is only that ctx ended because of it, else err.
+func brokenBy(ctx context.Context, err error) error {
+	var broken *group.RankError
+	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &broken) && !errors.As(err, &broken) {
+		return broken
+	}
+	return err
 }
 
 // operations identifies the operations of all programs, in their order.

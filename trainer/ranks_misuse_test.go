@@ -1,9 +1,11 @@
 package trainer_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -157,6 +159,41 @@ func TestARankThatUnwindsEndsAll(t *testing.T) {
 			t.Errorf("%s: took %v", what, took)
 		}
 	}
+}
+
+// A rank whose dataset waits for its context alone ends when the group breaks.
+func TestARankThatWaitsForSamplesSeesThatTheGroupIsBroken(t *testing.T) {
+	ds := samples(t, 40, 4, 3)
+	groups, err := group.Local(2, group.Options{Limit: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for _, g := range groups {
+		wg.Go(func() {
+			defer g.Close()
+			data := &faulty{ds, func(ctx context.Context, at dataloader.At) error {
+				if g.Rank() == 1 && at.Index >= 20 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			}}
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g,
+				Fields: ds.Fields(), Sequential: true, Workers: 1, Optimizer: optim.SGD{}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer tr.Close()
+			_, err = tr.Fit(t.Context(), data)
+			var broken *group.RankError
+			if !errors.As(err, &broken) || broken.Rank != 1 || !errors.Is(err, group.ErrStuck) {
+				t.Errorf("rank %d: got %v", g.Rank(), err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // sharing is a device that pins memory of its own for functions of the host, and so for sums over ranks.

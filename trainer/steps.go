@@ -102,11 +102,13 @@ func (t *Trainer) runLoop(ctx context.Context, ds dataloader.Dataset, yield func
 			t.usage.endPass(p.reader.stuck)
 		}
 	}()
+	ctx, stop := t.plan.opt.watch(ctx)
+	defer stop()
 	if err := p.open(ctx, ds); err != nil {
-		return fmt.Errorf("%v: %w", p.mode, err)
+		return fmt.Errorf("%v: %w", p.mode, brokenBy(ctx, err))
 	}
 	if err := p.run(ctx); err != nil {
-		return fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, err)
+		return fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, brokenBy(ctx, err))
 	}
 	return nil
 }
