@@ -71,7 +71,7 @@ func (a AgreeAttrs) Run(in, out [][]byte) error {
 // Prepare returns a function that agrees, and one that releases what it needs.
 func (a AgreeAttrs) Prepare(in, out [][]byte) (agree, done func() error, err error) {
 	var op group.Operation
-	if a.Group != nil && a.Group.Size() > 1 {
+	if !alone(a.Group) {
 		op, err = a.Group.Prepare(group.Op{Kind: group.Max, Type: arena.Int32, Data: out[1], Label: "agree"})
 		if err != nil {
 			return nil, nil, err

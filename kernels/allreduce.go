@@ -112,11 +112,14 @@ func (a AllReduceAttrs) Run(in, out [][]byte) (err error) {
 
 // Prepare prepares the sum of data, nil in a group of one rank.
 func (a AllReduceAttrs) Prepare(data []byte) (group.Operation, error) {
-	if a.Group == nil || a.Group.Size() == 1 || len(data) == 0 {
+	if alone(a.Group) || len(data) == 0 {
 		return nil, nil
 	}
 	return a.Group.Prepare(group.Op{Kind: group.Sum, Type: a.Type, Data: data, Label: a.Label})
 }
+
+// alone reports whether g has no other ranks.
+func alone(g group.Group) bool { return g == nil || g.Size() == 1 }
 
 // String names the operation in plans and errors.
 func (a AllReduceAttrs) String() string { return a.Label }

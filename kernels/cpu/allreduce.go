@@ -58,11 +58,7 @@ func bindAwait(b *binding) (func(), error) {
 
 // bindAgree prepares an agreement of the ranks of a group.
 func bindAgree(b *binding) (func(), error) {
-	var in, out [][]byte
-	for k := range b.In {
-		in, out = append(in, b.bytes(b.In[k])), append(out, b.bytes(b.Out[k]))
-	}
-	agree, done, err := b.Attrs.(kernels.AgreeAttrs).Prepare(in, out)
+	agree, done, err := b.Attrs.(kernels.AgreeAttrs).Prepare(b.all(b.In), b.all(b.Out))
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +71,6 @@ type closer func() error
 
 // Close calls c.
 func (c closer) Close() error { return c() }
-
-// fail records the first error of a call.
-func (p *program) fail(err error) {
-	if err != nil && p.failed == nil {
-		p.failed = err
-	}
-}
 
 // closeOperations releases what the calls of groups have.
 func (p *program) closeOperations() error {

@@ -44,6 +44,15 @@ func (b *binding) bytes(o kernels.Operand) []byte {
 	return b.mem[at : at+n : at+n]
 }
 
+// all returns the memory of operands.
+func (b *binding) all(operands []kernels.Operand) [][]byte {
+	memory := make([][]byte, len(operands))
+	for k, o := range operands {
+		memory[k] = b.bytes(o)
+	}
+	return memory
+}
+
 // work returns the call's workspace.
 func (b *binding) work() []byte {
 	if b.Work.Size == 0 {
@@ -89,6 +98,13 @@ type program struct {
 	// Of calls of groups: sums by label, and all that Close releases.
 	pending    map[string]pendingSums
 	operations []io.Closer
+}
+
+// fail records the first error of a call.
+func (p *program) fail(err error) {
+	if err != nil && p.failed == nil {
+		p.failed = err
+	}
 }
 
 // bound is one prepared call.

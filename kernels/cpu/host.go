@@ -13,17 +13,6 @@ func bindHost(b *binding) (func(), error) {
 	if !ok {
 		return nil, fmt.Errorf("attributes %T are no host function: %w", b.Attrs, kernels.ErrUnsupported)
 	}
-	var in, out [][]byte
-	for _, o := range b.In {
-		in = append(in, b.bytes(o))
-	}
-	for _, o := range b.Out {
-		out = append(out, b.bytes(o))
-	}
-	p := b.prog
-	return func() {
-		if err := h.Run(in, out); err != nil && p.failed == nil {
-			p.failed = err
-		}
-	}, nil
+	in, out, p := b.all(b.In), b.all(b.Out), b.prog
+	return func() { p.fail(h.Run(in, out)) }, nil
 }

@@ -137,11 +137,7 @@ func (d *Device) RunsByReference(op *kernels.Op) bool {
 func bindReference(b *binding) (func(), error) {
 	c, p := b.Call, b.prog
 	p.slow = append(p.slow, c.Op)
-	return func() {
-		if err := kernels.Run(c, b.bytes); err != nil && p.failed == nil {
-			p.failed = err
-		}
-	}, nil
+	return func() { p.fail(kernels.Run(c, b.bytes)) }, nil
 }
 
 // Supports returns nil for every operation that is registered, on operands that fit it, of up to 8
