@@ -21,7 +21,7 @@ func CompileAverages(ctx context.Context, cfg Config, params []ir.Part) (*ir.Pro
 	cfg.Mode = Average
 	c := newCompiler(cfg)
 	c.Name = Average.String()
-	if err := c.averages(params); err != nil {
+	if err := recovered(func() error { return c.averages(params) }); err != nil {
 		return nil, err
 	}
 	passes.Offload(c.Program, []*kernels.Op{kernels.Mix}, cfg.on(Views))
@@ -29,12 +29,7 @@ func CompileAverages(ctx context.Context, cfg Config, params []ir.Part) (*ir.Pro
 }
 
 // averages appends the move of each average.
-func (c *compiler) averages(params []ir.Part) (err error) {
-	defer func() {
-		if e := ir.Recovered(recover()); e != nil {
-			err = e
-		}
-	}()
+func (c *compiler) averages(params []ir.Part) error {
 	c.Backward = true
 	guard, err := c.Status()
 	if err != nil {

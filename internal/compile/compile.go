@@ -36,23 +36,30 @@ func Compile(ctx context.Context, cfg Config) (*ir.Program, error) {
 }
 
 // compile builds the program, runs the passes on it, and orders and places it.
-func (c *compiler) compile(ctx context.Context, build func() error) (err error) {
+func (c *compiler) compile(ctx context.Context, build func() error) error {
+	return recovered(func() error {
+		if err := build(); err != nil {
+			return err
+		}
+		// The status word after the last check: the host reads it, and no check may be pruned.
+		if c.Guard != kernels.None {
+			c.Needed = append(c.Needed, c.Guard)
+		}
+		if err := c.rewrite(); err != nil {
+			return err
+		}
+		return schedule.Run(ctx, c.Program, c.cfg.schedule())
+	})
+}
+
+// recovered calls build and returns its error, or its panic as one: see ir.Recovered.
+func recovered(build func() error) (err error) {
 	defer func() {
 		if e := ir.Recovered(recover()); e != nil {
 			err = e
 		}
 	}()
-	if err := build(); err != nil {
-		return err
-	}
-	// The status word after the last check: the host reads it, and no check may be pruned.
-	if c.Guard != kernels.None {
-		c.Needed = append(c.Needed, c.Guard)
-	}
-	if err := c.rewrite(); err != nil {
-		return err
-	}
-	return schedule.Run(ctx, c.Program, c.cfg.schedule())
+	return build()
 }
 
 // rewrite runs the passes, in this order. A pass with a switch can be turned off in Config.Off.
@@ -162,8 +169,7 @@ func (c *compiler) step() (err error) {
 		c.others = append(c.others, o)
 	}
 	if c.cfg.Idle && c.weight != kernels.None {
-		w := c.Spec(c.weight)
-		c.weight = c.Apply(kernels.Fill, kernels.FillAttrs{Type: w.Type, Shape: w.Shape})
+		c.weight = c.zero(c.Spec(c.weight))
 	}
 	// Before gradients: their rules copy the compute type of a product to the products of the
 	// backward pass.

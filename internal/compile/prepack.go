@@ -14,19 +14,14 @@ func CompilePrepacking(ctx context.Context, cfg Config, all []ir.Packing) (*ir.P
 	cfg.Mode = Prepack
 	c := newCompiler(cfg)
 	c.Name = Prepack.String()
-	if err := c.prepack(all); err != nil {
+	if err := recovered(func() error { return c.prepack(all) }); err != nil {
 		return nil, err
 	}
 	return c.Program, schedule.Run(ctx, c.Program, c.cfg.schedule())
 }
 
 // prepack appends the packing of each weight.
-func (c *compiler) prepack(all []ir.Packing) (err error) {
-	defer func() {
-		if e := ir.Recovered(recover()); e != nil {
-			err = e
-		}
-	}()
+func (c *compiler) prepack(all []ir.Packing) error {
 	for _, p := range all {
 		w, err := c.Home(p.From.Ref.Region, p.From.Owner, p.From.Name, p.From.Spec)
 		if err != nil {

@@ -48,11 +48,8 @@ func (c *compiler) sum(label string, vs []kernels.Value) (sums []kernels.Value) 
 
 // sumNow returns the sum over the ranks of a value that is read soon. The value stays as it is.
 func (c *compiler) sumNow(label string, v kernels.Value) kernels.Value {
-	shape := c.Spec(v).Shape
-	flat := c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{shape.Elems()}}, v)
-	own := c.Apply(kernels.Concat, kernels.ConcatAttrs{}, flat) // a copy: a sum overwrites its operands
-	sum := c.sum(c.label(label), []kernels.Value{own})[0]
-	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: shape}, sum)
+	c.sumAll(c.label(label), []*kernels.Value{&v})
+	return v
 }
 
 // label names a sum after the objective of the step.
@@ -87,32 +84,43 @@ func (c *compiler) sumResults(named []ir.Result) error {
 		s.Attrs.Factor = 1
 		places = append(places, &s.Mean)
 	}
+	if c.cfg.Idle {
+		c.Label = "no samples"
+		for _, v := range places {
+			*v = c.zero(c.Spec(*v))
+		}
+	}
 	c.sumAll(c.label("results"), places)
 	return nil
 }
 
-// times returns v times the number in a slice of controls.
-func (c *compiler) times(v, number kernels.Value) kernels.Value {
-	t := c.Spec(v).Type
-	number = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, number)
-	flat := c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{c.Spec(v).Shape.Elems()}}, v)
-	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: c.Spec(v).Shape}, c.Apply(kernels.Mul, nil, flat, number))
+// zero appends a value of zeros.
+func (c *compiler) zero(s kernels.Spec) kernels.Value {
+	return c.Apply(kernels.Fill, kernels.FillAttrs{Type: s.Type, Shape: s.Shape})
 }
 
-// sumAll replaces values by their sums over the ranks: all of a type in one operation.
+// flat returns the elements of v as a vector.
+func (c *compiler) flat(v kernels.Value) kernels.Value {
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{c.Spec(v).Shape.Elems()}}, v)
+}
+
+// times returns v times the number in a slice of controls.
+func (c *compiler) times(v, number kernels.Value) kernels.Value {
+	s := c.Spec(v)
+	number = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: s.Type, Scale: 1}, number)
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: s.Shape}, c.Apply(kernels.Mul, nil, c.flat(v), number))
+}
+
+// sumAll replaces values by their sums over the ranks: all of a type in one operation, on a copy, which
+// the sum overwrites.
 func (c *compiler) sumAll(label string, places []*kernels.Value) {
 	for _, t := range []arena.DType{arena.Float32, arena.Float64} {
 		var all []*kernels.Value
 		var flat []kernels.Value
+		c.Label, c.Owner, c.Mark = label, "ranks", ""
 		for _, v := range places {
-			if s := c.Spec(*v); s.Type == t {
-				c.Label, c.Owner = label, "ranks"
-				x := *v
-				if c.cfg.Idle {
-					x = c.Apply(kernels.Fill, kernels.FillAttrs{Type: t, Shape: s.Shape})
-				}
-				all = append(all, v)
-				flat = append(flat, c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{s.Shape.Elems()}}, x))
+			if c.Spec(*v).Type == t {
+				all, flat = append(all, v), append(flat, c.flat(*v))
 			}
 		}
 		if len(all) == 0 {
@@ -133,8 +141,7 @@ func (c *compiler) sumAll(label string, places []*kernels.Value) {
 func (c *compiler) zeroGradients(ps []frontend.Param, grads []kernels.Value) {
 	for _, p := range ps {
 		c.Label, c.Owner, c.Mark = "d"+p.Name, ir.OwnerOf(p.Name), ""
-		s := c.Spec(p.Value)
-		grads[p.Value] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: s.Type, Shape: s.Shape})
+		grads[p.Value] = c.zero(c.Spec(p.Value))
 	}
 }
 

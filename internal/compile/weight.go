@@ -81,7 +81,7 @@ func (c *compiler) weightUnit() (kernels.Value, error) {
 		weight = c.sumNow(ir.WeightUnit, weight)
 	}
 	c.Label, c.Owner = name, ir.WeightOwner
-	zero := c.Apply(kernels.Fill, kernels.FillAttrs{Type: c.Spec(c.weight).Type, Shape: c.Spec(c.weight).Shape})
+	zero := c.zero(c.Spec(c.weight))
 	unit := c.Apply(kernels.Add, nil, weight, c.Apply(kernels.Equal, nil, weight, zero))
 	unit, err := c.assignHome(ir.Gradients, ir.WeightOwner, name, unit)
 	if err == nil {
