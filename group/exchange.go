@@ -38,10 +38,5 @@ func Exchange(ctx context.Context, g Group, mine []byte) ([][]byte, error) {
 
 // gather runs an all-gather of bytes once.
 func gather(g Group, data []byte, label string) error {
-	o, err := g.Prepare(Op{Kind: AllGather, Type: arena.Uint8, Data: data, Label: label})
-	if err != nil {
-		return err
-	}
-	defer o.Close()
-	return Run(o)
+	return Once(g, Op{Kind: AllGather, Type: arena.Uint8, Data: data, Label: label})
 }

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -140,4 +141,13 @@ func Run(o Operation) error {
 		return err
 	}
 	return o.Wait()
+}
+
+// Once prepares an operation, runs it and closes it.
+func Once(g Group, op Op) error {
+	o, err := g.Prepare(op)
+	if err != nil {
+		return err
+	}
+	return errors.Join(Run(o), o.Close())
 }

@@ -52,7 +52,7 @@ type Batch struct {
 func (t *Trainer) Step(ctx context.Context, b Batch) (Step, error) {
 	step, err := t.ownStep(ctx, b)
 	if err != nil {
-		t.giveUp(err)
+		t.left(err, true)
 		return Step{}, fmt.Errorf("step of the caller's batch: %w", err)
 	}
 	return step, nil

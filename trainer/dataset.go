@@ -74,15 +74,10 @@ func (t *Trainer) openTail(ctx context.Context, mode compile.Mode, s *batchSourc
 	// Example: 1,000 samples in batches of 128 are 7 full batches and one of 104; with Accumulate 4
 	// that is step 7, the last one of the second window, so it updates.
 	// A rank of a group has its part of the last batch, which may be a full one, or none at all.
-	ranks := opt.ranks()
-	if mode == compile.Predict {
-		ranks = 1
-	}
-	tail, full := opt.ownTail(mode, s.samples)
-	if full || tail == 0 || tail == opt.rows(mode) || mode == compile.Train && opt.Tail == dataloader.DropTail {
+	tail, steps := opt.ownTail(mode, s.samples)
+	if tail == 0 || tail == opt.rows(mode) || mode == compile.Train && opt.Tail == dataloader.DropTail {
 		return nil
 	}
-	steps := s.samples/(opt.rows(mode)*ranks) + 1
 	window, _, _ := opt.window(mode, steps-1, steps)
 	s.tail = t.plan.key(mode, tail, s.dataset, window, 0)
 	s.tail.averaged = s.full.averaged

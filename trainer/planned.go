@@ -34,12 +34,6 @@ type programKey struct {
 	distinct  bool           // see compile.Config; only while it is compiled
 }
 
-// trainedBy identifies the parameters that programs train.
-type trainedBy struct{ objective, stage int }
-
-// trainedBy returns what identifies the parameters that program k trains.
-func (k programKey) trainedBy() trainedBy { return trainedBy{k.objective, k.stage} }
-
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
 // layout of the arena.
 //
@@ -66,8 +60,6 @@ type planned struct {
 	order    []programKey // of compilation; the first program trains
 	initial  initialValues
 	metrics  *metricSet // nil before the first compilation
-
-	buckets map[trainedBy][][]string // of sums over the ranks: parameters by bucket
 
 	kept []string // names of Options.Keep, see keptNames
 
@@ -217,6 +209,17 @@ func (p *planned) compileMode(ctx context.Context, mode compile.Mode, dataset in
 	return nil
 }
 
+// bucketsOf returns the buckets of sums over the ranks, of the programs that train what program k
+// trains; nil if there is none yet.
+func (p *planned) bucketsOf(k programKey) [][]string {
+	for _, o := range p.order {
+		if prog := p.programs[o]; o.objective == k.objective && o.stage == k.stage && prog.Buckets != nil {
+			return prog.Buckets
+		}
+	}
+	return nil
+}
+
 // compileIdle compiles the program of a rank that has no samples in a step of program k.
 func (p *planned) compileIdle(ctx context.Context, k programKey) error {
 	k.idle = true
@@ -343,12 +346,6 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 	if k.idle {
 		prog.Name += ", no samples"
 	}
-	if by := k.trainedBy(); prog.Buckets != nil && p.buckets[by] == nil {
-		if p.buckets == nil {
-			p.buckets = make(map[trainedBy][][]string)
-		}
-		p.buckets[by] = prog.Buckets
-	}
 	if k.averaged {
 		prog.Name += ", averages"
 	}
@@ -374,7 +371,7 @@ func (p *planned) config(ctx context.Context, g *gorgonia.ExprGraph, m Model, k 
 	if k.mode == compile.Train {
 		cfg.Objective = p.objectiveName(k.objective)
 		if o.ranks() > 1 {
-			cfg.Group, cfg.Idle, cfg.Buckets = o.Group, k.idle, p.buckets[k.trainedBy()]
+			cfg.Group, cfg.Idle, cfg.Buckets = o.Group, k.idle, p.bucketsOf(k)
 		}
 		cfg.Update = p.update(o, k, objectivesOf(m)[k.objective].Weight != nil)
 		cfg.Recompute = compile.Recompute{Owners: o.Recompute.Layers, Budget: p.budget}

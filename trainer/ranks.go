@@ -143,11 +143,7 @@ func (o *Options) broadcast(dst []byte, label string) error {
 	if o.ranks() == 1 || len(dst) == 0 {
 		return nil
 	}
-	op, err := o.Group.Prepare(group.Op{Kind: group.Broadcast, Type: arena.Uint8, Data: dst, Label: label})
-	if err != nil {
-		return err
-	}
-	return errors.Join(group.Run(op), op.Close())
+	return group.Once(o.Group, group.Op{Kind: group.Broadcast, Type: arena.Uint8, Data: dst, Label: label})
 }
 
 // busy tells the other ranks that this one does something long, until done is called.
@@ -158,29 +154,25 @@ func (o *Options) busy(what string) (done func()) {
 	return o.Group.Busy(what)
 }
 
-// giveUp tells the other ranks that this one has left a pass because of err, unless all have.
-func (t *Trainer) giveUp(err error) {
-	if t != nil && t.plan != nil {
-		t.plan.opt.giveUp(err)
+// left tells the other ranks that this one has left a call that they wait for, with err or, unless it
+// returned, because its goroutine ends. Of an error that all have, they know.
+func (o *Options) left(err error, returned bool) {
+	if !returned {
+		err = errUnwound
 	}
-}
-
-// left tells the other ranks that this one has left a call that they wait for, with err or, unless
-// it returned, because its goroutine ends.
-func (t *Trainer) left(err error, returned bool) {
-	switch {
-	case !returned:
-		t.giveUp(errUnwound)
-	case err != nil:
-		t.giveUp(err)
-	}
-}
-
-// giveUp is Trainer.giveUp, before there is a trainer.
-func (o *Options) giveUp(err error) {
 	var agreed agreedError
-	if o.ranks() > 1 && !errors.As(err, &agreed) && !errors.Is(err, ErrBusy) && !errors.Is(err, errLeft) {
+	if o.ranks() > 1 && err != nil && !errors.As(err, &agreed) && !errors.Is(err, ErrBusy) && !errors.Is(err, errLeft) {
 		o.Group.Abort(err)
+	}
+}
+
+// errUnwound is the error of a rank whose goroutine ended, or panicked, within a call that others wait for.
+var errUnwound = errors.New("a panic, or the end of the goroutine")
+
+// left is Options.left, of a call of the trainer's, which may be nil.
+func (t *Trainer) left(err error, returned bool) {
+	if t != nil && t.plan != nil {
+		t.plan.opt.left(err, returned)
 	}
 }
 
@@ -259,10 +251,9 @@ func (p *epochPass) meet(ctx context.Context) error {
 // others. The caller has the device, and nothing is in flight.
 func (t *Trainer) parameterDigest() (string, error) {
 	sum, table := uint64(0), crc64.MakeTable(crc64.ECMA)
-	var b []byte
 	for _, r := range modelRegions {
 		for _, home := range t.plan.homes.Parts(r) {
-			b = slices.Grow(b[:0], int(home.Ref.Size))[:home.Ref.Size]
+			b := t.readBuffer(home.Ref.Size)
 			if err := t.memory.read(home.Ref, home.Name, b); err != nil {
 				return "", err
 			}
@@ -272,30 +263,19 @@ func (t *Trainer) parameterDigest() (string, error) {
 	return fmt.Sprintf("%016x", sum), nil
 }
 
-// errUnwound is the error of a rank whose goroutine ended, or panicked, within a call that others wait for.
-var errUnwound = errors.New("a panic, or the end of the goroutine")
-
-// unlessReturned gives up if a call did not return: its caller defers it.
-func (o *Options) unlessReturned(returned *bool) {
-	if !*returned {
-		o.giveUp(errUnwound)
-	}
-}
-
-// ownTail returns this rank's rows of the last batch of an epoch. full: the batch is a full one.
-func (o *Options) ownTail(mode compile.Mode, samples int) (rows int, full bool) {
-	batch, rank, ranks := o.rows(mode), o.rank(), o.ranks()
+// ownTail returns this rank's rows of the last batch of an epoch, if that is a short one, and the
+// number of batches.
+func (o *Options) ownTail(mode compile.Mode, samples int) (rows, batches int) {
+	rank, ranks := o.rank(), o.ranks()
 	if mode == compile.Predict { // of the rank alone
 		rank, ranks = 0, 1
 	}
-	all := samples % (batch * ranks)
-	if all == 0 {
-		return batch, true
-	}
+	global := o.rows(mode) * ranks
+	all := samples % global
 	if rows = all / ranks; rank < all%ranks {
 		rows++
 	}
-	return rows, false
+	return rows, (samples + global - 1) / global
 }
 
 // stepRows returns the rows of the batch of a step, of all ranks.
@@ -330,11 +310,7 @@ func (p *epochPass) sumRanks() error {
 	for i, x := range numbers {
 		data[i] = *x
 	}
-	op, err := o.Group.Prepare(group.Op{Kind: group.Sum, Type: arena.Float64, Data: memory, Label: "evaluation"})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(group.Run(op), op.Close()); err != nil {
+	if err := group.Once(o.Group, group.Op{Kind: group.Sum, Type: arena.Float64, Data: memory, Label: "evaluation"}); err != nil {
 		return err
 	}
 	for i, x := range numbers {

@@ -92,7 +92,7 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 		}
 	}()
 	if err := t.open(ctx); err != nil {
-		t.giveUp(err)
+		t.left(err, true)
 		return nil, err
 	}
 	opened = true
@@ -103,16 +103,13 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 func planFor(ctx context.Context, model ModelFunc, opt *Options) (plan *planned, err error) {
 	returned := false
 	defer opt.busy("plans")()
-	defer opt.unlessReturned(&returned) // a model function may end its goroutine
+	defer func() { opt.left(err, returned) }() // a model function may end its goroutine
 	err = opt.check(true)
 	if err == nil {
 		plan, err = newPlanned(ctx, model, *opt, &programCache{complete: true})
 	}
 	if err == nil {
 		err = plan.checkCapacity(ctx)
-	}
-	if err != nil {
-		opt.giveUp(err)
 	}
 	returned = true
 	return plan, err
