@@ -203,7 +203,36 @@ func (s *source) targets(ctx context.Context, columns []Column) error {
 		}
 		s.fields = append(s.fields, c.Field)
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return s.checkRow()
+}
+
+// checkRow returns an error if a row has more values than the file, or Options.Limit where that is more,
+// has room for: the lengths of fixed lists are what the schema states, whatever the data are.
+func (s *source) checkRow() error {
+	first := s.blocks[0]
+	most := max(int64(s.limit), first.file.Size())
+	left := 8 * most // bits
+	for _, c := range s.columns {
+		if c.Encoded() {
+			continue // a row has as many bytes as the decoder makes
+		}
+		bits := int64(8) // of a value, at the least
+		switch c.Type.Kind {
+		case table.Bool:
+			bits = 1
+		case table.Fixed:
+			bits *= int64(max(1, c.Type.Width))
+		}
+		if int64(c.Elements) > left/bits {
+			return first.file.fail(first.message(), fmt.Sprintf("column %q", c.leaf.Name),
+				fmt.Sprintf("rows of at most %d bytes (the file, or Options.Limit)", most), fmt.Sprintf("%d values in a row", c.Elements), nil)
+		}
+		left -= int64(c.Elements) * bits
+	}
+	return nil
 }
 
 // first reads the first record batch without columns.
