@@ -104,7 +104,7 @@ var rules = map[string]rule{
 	"internal/peer/python":      {},
 	"examples/images": {ours: examples.ours + " dataloader/images dataloader/pack dataloader/parquet dataloader/shards",
 		other: examples.other + " github.com/parquet-go/parquet-go"},
-	"internal/peer/data": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/images/turbojpeg dataloader/parquet dataloader/shards " +
+	"internal/peer/data": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/images/turbojpeg dataloader/npy dataloader/parquet dataloader/shards " +
 		"dataloader/tokens internal/peer/python", other: "github.com/dustin/go-humanize"},
 	"internal/peer/gan":         {ours: examples.ours + " internal/nets internal/peer/python", other: examples.other},
 	"internal/peer/predict":     {ours: examples.ours + " internal/nets internal/peer/python", other: examples.other},
