@@ -144,6 +144,11 @@ func TestThePageInABrowser(t *testing.T) {
 		}
 	}
 	sums(t, ctx, p)
+	value[string](t, ctx, `location.hash = "second/w"`)
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(details(t, ctx), "second/w") && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	contains(t, details(t, ctx), "second/w", "parameters", "all of training")
 	if title := value[string](t, ctx, `document.title`); title == "taken" {
 		t.Error("a name runs as a script")
 	}

@@ -55,11 +55,22 @@ function setTheme(theme) {
   render();
 }
 
+// goTo selects the tensor that the address names: plan.html#hidden1/act.
+function goTo() {
+  let name = location.hash.slice(1);
+  try { name = decodeURIComponent(name); } catch { return; }
+  for (const v of views) {
+    const t = v.items.find(t => t.label === name && t.scratch) || v.items.find(t => t.label === name);
+    if (t) return select(t, v);
+  }
+}
+
 function start() {
   const first = data.plans[0];
   $("title").textContent = data.plans.length > 1 ? first.name + " and " + data.plans[1].name : "One arena of " + human(first.total);
   $("subtitle").textContent = data.plans.length > 1 ? "Two plans on one scale: " + data.plans.map(p => comma(p.total) + " bytes").join(" and ") :
     first.name + ": " + comma(first.total) + " bytes on " + first.device + ", " + first.mode + " data";
+  $("plans").classList.toggle("many", views.length > 1);
   $("plans").append(...views.map(v => v.figure));
   $("program").append(...first.programs.map((p, i) => el("option", { value: i }, p.name)));
   $("program").addEventListener("change", e => {
@@ -91,6 +102,8 @@ function start() {
   showLayers();
   showTables();
   showDifference();
+  addEventListener("hashchange", goTo);
+  goTo();
 }
 
 start();
