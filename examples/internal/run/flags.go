@@ -42,6 +42,7 @@ type Flags struct {
 	Plan         bool
 	WhatFits     Bytes
 	Picture      string
+	Compare      bool
 	JSON         string
 	Curves       string // file; empty: none
 	LogLoss      bool
@@ -99,7 +100,8 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.StringVar(&f.Precision, "precision", f.Precision, "type of kept activations and of the inputs of products: float32, bfloat16 or float16")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
 	fs.Var(&f.WhatFits, "what-fits", "print the settings that fit in `bytes` of memory, such as 8MiB, with the recommended one marked, and stop")
-	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to `file`: a map of the memory (.svg) or the picture of the example (.png)")
+	fs.StringVar(&f.Picture, "picture", f.Picture, "draw the memory plan to `file`: a page (.html) or a map (.svg, .png); without -plan, .png is the picture of an example that has one")
+	fs.BoolVar(&f.Compare, "compare", f.Compare, "show on the page of -picture the plan without -recompute, -offload, -guard and -precision, too, and the difference")
 	fs.StringVar(&f.Curves, "curves", f.Curves, "draw losses, accuracies, rates and norms of gradients to `file` after each epoch: .svg or .png")
 	fs.BoolVar(&f.LogLoss, "log-loss", f.LogLoss, "draw the losses of -curves on a logarithmic axis")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")

@@ -47,7 +47,14 @@ func TestFlagsThatCannotBeFollowedAreErrors(t *testing.T) {
 		"-picture a.jpg":                            {"picture"},
 		"-picture memory":                           {"picture"},
 		"-picture .":                                {"picture"},
-		"-plan -picture a.png":                      {"picture"},
+		"-plan -picture a.png":                      nil,
+		"-plan -picture a.HTML":                     nil,
+		"-compare -picture a.html":                  {"compare"},
+		"-compare -picture a.svg -recompute auto":   {"compare"},
+		"-compare -plan -recompute auto":            {"compare"}, // the example's own PNG is left out
+		"-compare -picture a.html -guard each":      nil,
+		"-compare -picture a.html -offload none":    {"compare"},
+		"-what-fits 8MiB -compare":                  {"compare"},
 		"-json out/a.svg -picture out/./a.svg":      {"json"},
 		"-json ./example.png":                       {"json"}, // the example's own PNG
 		"-what-fits 8MiB -picture a.svg":            {"picture"},
