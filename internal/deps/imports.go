@@ -114,7 +114,7 @@ var rules = map[string]rule{
 	"internal/onnxmodels":       {ours: "arena dataloader internal/nets kernels trainer/layers", other: gorgonia},
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page internal/seed", other: examples.other},
 	"trainer": {ours: "arena group kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
-		"trainer/layers trainer/optim trainer/report",
+		"trainer/layers trainer/optim trainer/profile trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"onnx":                   {ours: "arena dataloader kernels internal/atomicfile internal/ir onnx/internal/proto trainer trainer/layers", other: gorgonia},
 	"onnx/internal/proto":    {ours: "internal/float16"},
@@ -130,6 +130,7 @@ var rules = map[string]rule{
 	"trainer/metrics":    {ours: "trainer/layers", other: gorgonia},
 	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":      {ours: "arena kernels"},
+	"trainer/profile":    {ours: "dataloader"},
 	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
 
 	"dataloader/internal/folder":     {},
