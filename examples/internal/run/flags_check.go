@@ -42,7 +42,7 @@ func (f *Flags) check(given map[string]bool) error {
 		wrong(given["memory"], "memory", f.Memory.String(), "-what-fits sets the memory: leave one of them out")
 		wrong(given["picture"], "picture", f.Picture, "cannot be used with -what-fits: use it with -plan or training")
 	}
-	errs = append(errs, f.checkCurves())
+	errs = append(errs, f.checkCurves(), f.checkProfile())
 	errs = append(errs, CheckCheckpoint(f.Checkpoint, f.Resume, f.Every))
 	errs = append(errs, f.checkPicture(given["picture"] && f.Picture != ""))
 	errs = append(errs, checkList("recompute", f.Recompute, "auto", "none"), checkList("offload", f.Offload, "none"))
