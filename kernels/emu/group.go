@@ -66,8 +66,7 @@ func (p *program) runCall(s *stream, i int, t timer) error {
 	b := &p.calls[i]
 	if a, ok := b.Attrs.(kernels.AllReduceAttrs); ok {
 		if sums := p.sums[a.Label]; sums != nil && b.Op == kernels.AllReduce {
-			sums.begin = t.now()
-			return sums.start(p.d, b)
+			return sums.start(p.d, b, t)
 		} else if sums != nil {
 			return sums.wait(p.d, b, t)
 		}
@@ -76,10 +75,13 @@ func (p *program) runCall(s *stream, i int, t timer) error {
 }
 
 // start copies the tensors of b and starts their sums.
-func (s *pendingSums) start(d *Device, b *bound) (err error) {
-	for k, op := range s.operations {
+func (s *pendingSums) start(d *Device, b *bound, t timer) (err error) {
+	for k := range s.memory {
+		d.transfer(s.memory[k], b.in[k].bytes())
+	}
+	s.begin = t.now()
+	for _, op := range s.operations {
 		if op != nil {
-			d.transfer(s.memory[k], b.in[k].bytes())
 			err = errors.Join(err, op.Start())
 		}
 	}
