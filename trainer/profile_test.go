@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"testing"
@@ -139,7 +140,8 @@ func TestAProfileThatCannotBeIsATypedError(t *testing.T) {
 	if _, err := timed.Profile(t.Context(), ds, 0); !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("0 batches: %v", err)
 	}
-	if _, err := timed.Profile(nil, ds, 1); !errors.Is(err, trainer.ErrOption) { //nolint:staticcheck // the error of a nil context
+	var none context.Context
+	if _, err := timed.Profile(none, ds, 1); !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("no context: %v", err)
 	}
 	for range timed.Steps(t.Context(), ds) {
