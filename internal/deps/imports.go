@@ -49,7 +49,7 @@ var rules = map[string]rule{
 	asmDir + "/transpose":       {ours: asmDir},
 	asmDir + "/update":          {ours: "internal/float16 kernels kernels/internal/numeric " + asmDir},
 	"kernels/cuda":              {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
-	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/mapped"},
+	"kernels/emu":               {ours: "arena group kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
 	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/jsonl dataloader/npy dataloader/pack dataloader/parquet " +
@@ -114,7 +114,7 @@ var rules = map[string]rule{
 	"internal/onnxmodels":       {ours: "arena dataloader internal/nets kernels trainer/layers", other: gorgonia},
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page internal/seed", other: examples.other},
 	"trainer": {ours: "arena group kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
-		"trainer/layers trainer/optim trainer/report",
+		"trainer/layers trainer/optim trainer/profile trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"onnx":                   {ours: "arena dataloader kernels internal/atomicfile internal/ir onnx/internal/proto trainer trainer/layers", other: gorgonia},
 	"onnx/internal/proto":    {ours: "internal/float16"},
@@ -133,6 +133,7 @@ var rules = map[string]rule{
 	"trainer/layers":  {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":   {ours: "arena kernels"},
 	"trainer/report":  {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/profile": {ours: "dataloader"},
 
 	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},

@@ -44,7 +44,7 @@ func (f *Flags) check(given map[string]bool) error {
 		wrong(f.Compare, "compare", "", "cannot be used with -what-fits: leave one of them out")
 		wrong(given["picture"], "picture", f.Picture, "cannot be used with -what-fits: use it with -plan or training")
 	}
-	errs = append(errs, f.checkCurves())
+	errs = append(errs, f.checkCurves(), f.checkProfile())
 	errs = append(errs, CheckCheckpoint(f.Checkpoint, f.Resume, f.Every))
 	if f.Plan && !given["picture"] {
 		f.Picture = "" // the default of an example is drawn after training
