@@ -79,6 +79,9 @@ func (c *compiler) sumResults(named []ir.Result) error {
 	}
 	for i := range c.forward.Statistics {
 		s := &c.forward.Statistics[i]
+		if s.Shared {
+			continue
+		}
 		// The factor depends on the rows of the rank.
 		s.Mean = c.times(c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: s.Attrs.Factor}, s.Batch), share)
 		s.Attrs.Factor = 1

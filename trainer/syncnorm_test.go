@@ -1,0 +1,101 @@
+package trainer_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// synced normalizes images and vectors: before a ReLU, after another normalization, and twice in one layer.
+func synced(of tensor.Dtype) trainer.ModelFunc {
+	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		net.Type = of
+		x := net.Input("x", batch, 2, 4, 4)
+		c := three
+		c.Out = 3
+		h := net.BatchNorm(net.Conv(net.BatchNorm(x, "images", nil), "conv", c, nil), "bn", layers.ReLU)
+		h = net.BatchNorm(net.Dense(net.GlobalAvgPool(h, "mean"), "dense", 5, layers.Tanh), "vectors", nil)
+		return net.Classifier(x, net.Dense(h, "out", 3, nil))
+	}
+}
+
+// farSamples returns n samples of synced whose pixels lie far from 0, and differ from channel to channel.
+func farSamples(t *testing.T, n int, off float64) *dataloader.Slices {
+	t.Helper()
+	r := rand.New(rand.NewPCG(11, uint64(n)))
+	x, y := make([]float32, n*2*4*4), make([]uint8, n)
+	for i := range x {
+		x[i] = float32(off*float64(1+i/16%2) + r.NormFloat64())
+	}
+	for i := range y {
+		y[i] = uint8(r.IntN(3))
+	}
+	return columns(t, n, dataloader.Column("x", x, 2, 4, 4), dataloader.Column("y", y))
+}
+
+// P ranks with batches of B learn what one rank with batches of P·B learns, running statistics included, whatever
+// the last batch leaves for a rank: a part, one sample, or none.
+func TestSyncedRanksLearnLikeOneWithAllSamples(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, c := range []struct {
+			of  tensor.Dtype
+			tol float64
+		}{{gorgonia.Float64, 1e-12},{gorgonia.Float32, 1e-6}} {
+			for _, size := range []int{2, 3, 4} {
+				for _, tail := range []int{0, 3, 5} { // two vectors are normalized to ±1, and the gradient is that of rounding
+					n := 6*size + tail
+					ds := farSamples(t, n, 3)
+					opt := trainer.Options{Device: dev, Batch: 3 * size, EvalBatch: 4, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1, Momentum: 0.9}, Seed: 3}
+					want, wantResults := trainedTogether(t, 1, synced(c.of), opt, ds)
+					opt.Batch, opt.SyncBatchNorm = 3, true
+					got, results := trainedTogether(t, size, synced(c.of), opt, ds)
+					what := fmt.Sprintf("%v, %d samples, %d ranks", c.of, n, size)
+					nearNumbers(t, what, c.of, got, want, c.tol)
+					for i, r := range results {
+						if w := wantResults[i]; r.Samples != w.Samples || !about(r.Loss, w.Loss, c.tol) {
+							t.Errorf("%s: result %d: %d samples, loss %v, want %d, %v", what, i, r.Samples, r.Loss, w.Samples, w.Loss)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// nearNumbers compares what two trainers of a type have learned.
+func nearNumbers(t *testing.T, what string, of tensor.Dtype, got, want map[string]string, tol float64) {
+	t.Helper()
+	if of == gorgonia.Float32 {
+		sameNumbers(t, what, got, want, tol)
+		return
+	}
+	worst, where := 0.0, ""
+	for name, b := range want {
+		for i := 0; i < len(b); i += 8 {
+			x, y := double(got[name][i:]), double(b[i:])
+			if off := math.Abs(x-y) / max(1, math.Abs(y)); !(off <= worst) {
+				worst, where = off, fmt.Sprintf("%s[%d] is %v, want %v", name, i/8, x, y)
+			}
+		}
+	}
+	if !(worst <= tol) {
+		t.Errorf("%s: %s: off by %.2g", what, where, worst)
+	}
+}
+
+// double decodes the first number of a tensor.
+func double(b string) float64 {
+	return math.Float64frombits(binary.NativeEndian.Uint64([]byte(b)))
+}
