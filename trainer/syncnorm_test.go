@@ -11,6 +11,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -52,7 +53,7 @@ func TestSyncedRanksLearnLikeOneWithAllSamples(t *testing.T) {
 		for _, c := range []struct {
 			of  tensor.Dtype
 			tol float64
-		}{{gorgonia.Float64, 1e-12},{gorgonia.Float32, 1e-6}} {
+		}{{gorgonia.Float64, 1e-12}, {gorgonia.Float32, 1e-6}} {
 			for _, size := range []int{2, 3, 4} {
 				for _, tail := range []int{0, 3, 5} { // two vectors are normalized to ±1, and the gradient is that of rounding
 					n := 6*size + tail
@@ -98,4 +99,45 @@ func nearNumbers(t *testing.T, what string, of tensor.Dtype, got, want map[strin
 // double decodes the first number of a tensor.
 func double(b string) float64 {
 	return math.Float64frombits(binary.NativeEndian.Uint64([]byte(b)))
+}
+
+// Recomputed activations, windows, larger buckets and metrics change no bit of what synced ranks learn, and the plan counts the
+// sums: one of 2·C+1 numbers for each normalization forwards, and one of 2·C backwards where x needs a gradient.
+func TestSyncedNormsArePlanned(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := farSamples(t, 22, 3)
+		opt := trainer.Options{Device: dev, Batch: 3, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}, SyncBatchNorm: true, Accumulate: 2}
+		want, _ := trainedTogether(t, 2, synced(gorgonia.Float32), opt, ds)
+		opt.Recompute.Layers = []string{"images", "conv", "bn", "dense", "vectors"}
+		got, _ := trainedTogether(t, 2, synced(gorgonia.Float32), opt, ds)
+		if d := differing(got, want); len(d) > 0 {
+			t.Errorf("with recomputation %q differ", d)
+		}
+		opt.Recompute.Layers, opt.SyncBatchNorm = nil, false
+		if own, _ := trainedTogether(t, 2, synced(gorgonia.Float32), opt, ds); len(differing(own, want)) == 0 {
+			t.Error("statistics of a rank's own make no difference")
+		}
+	})
+	summed := func(sync bool, frozen ...string) (bytes int64) {
+		ranks(t, 2, func(g group.Group) {
+			p, err := trainer.Plan(t.Context(), synced(gorgonia.Float32), trainer.Options{Batch: 3, Group: g, SyncBatchNorm: sync, Frozen: frozen})
+			if err != nil {
+				t.Error(err)
+			} else if g.Rank() == 0 {
+				bytes = p.Programs[0].Network
+			}
+		})
+		return bytes
+	}
+	// images has 2 channels and needs no gradient of x; bn has 3, vectors 5. With their own statistics, means and
+	// variances are among the results, in float32.
+	for frozen, want := range map[string]int64{"": 8*(5+7+11+6+10) - 2*4*(2+3+5), "bn": 8*(5+11+10) - 2*4*(2+5)} {
+		var names []string
+		if frozen != "" {
+			names = []string{frozen}
+		}
+		if got := summed(true, names...) - summed(false, names...); got != want {
+			t.Errorf("frozen %q: the sums have %d bytes more, want %d", frozen, got, want)
+		}
+	}
 }

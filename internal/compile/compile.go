@@ -119,6 +119,8 @@ type compiler struct {
 
 	lastSum   kernels.Value            // output of the last sum over ranks, whose order is the same on all; None: there is none
 	norms     []*syncNorm              // normalizations over the samples of all ranks, in order
+	ready     map[string]int           // by parameter: see recordReady
+	buckets   []placedBucket           // in order
 	rules     []*kernels.Op            // operations of updates, each once
 	perWeight kernels.Value            // share / unit, the factor of w in the gradient of a loss; unset where that factor is 1 / weight
 	named     map[string]kernels.Value // results by name, before they are moved to homes
@@ -195,7 +197,11 @@ func (c *compiler) step() (err error) {
 	if err := c.graph.CheckReached(grads); err != nil {
 		return err
 	}
-	return c.update(grads)
+	if err := c.update(grads); err != nil {
+		return err
+	}
+	c.placeBuckets()
+	return nil
 }
 
 // results gives homes in region Results to the loss, the sum of weights, the number of correct
