@@ -89,6 +89,7 @@ var rules = map[string]rule{
 	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/cudatest":         {ours: "arena kernels kernels/cuda internal/fakecuda"},
 	"internal/deps":             {},
+	"internal/grouptest":        {ours: "group"},
 	"internal/atomicfile":       {},
 	"internal/float16":          {},
 	"internal/identity":         {other: gorgonia},
