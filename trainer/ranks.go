@@ -234,7 +234,7 @@ func (p *epochPass) meet(ctx context.Context) error {
 	}
 	data := p.source.data.info()
 	all := append([]Setting{
-		{"pass", fmt.Sprint(p.mode)}, {"averages", fmt.Sprint(p.averaged)}, {"epoch", fmt.Sprint(p.epoch)}, {"step", fmt.Sprint(p.steps)},
+		{"pass", fmt.Sprint(p.mode)}, {"loop over Steps", fmt.Sprint(p.body != nil)}, {"averages", fmt.Sprint(p.averaged)}, {"epoch", fmt.Sprint(p.epoch)}, {"step", fmt.Sprint(p.steps)},
 		{"data", data.String()}, {"samples of the epoch", fmt.Sprint(p.source.samples)}}, t.plan.settings()...)
 	t.mu.Lock()
 	c := &t.counters

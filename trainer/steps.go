@@ -130,7 +130,9 @@ func (l *loopBody) call(ctx context.Context, p *epochPass) error {
 	l.paused = true
 	t.usage.pause(p)
 	if !l.yield(p.last, nil) {
-		_, _ = p.vote(true) // an error breaks the group, and is that of its next call
+		if _, err := p.vote(true); err != nil {
+			t.left(err, true) // the next call of this rank returns it: the loop is left
+		}
 		return errLeft
 	}
 	if err := t.usage.resume(ctx); err != nil {
