@@ -118,7 +118,7 @@ type Options struct {
 	// Group shares each batch among the ranks of a group, each of which has a device and a trainer of
 	// its own: an epoch has steps of Batch samples a rank. Gradients are summed over the ranks, and so
 	// are losses, metrics and the running statistics of batch normalization, whose statistics of a
-	// batch are each rank's own. All ranks make the same calls of New, Fit, Steps, Step and Evaluate
+	// batch are each rank's own unless SyncBatchNorm is set. All ranks make the same calls of New, Fit, Steps, Step and Evaluate
 	// with the same options and data, and end with the same bits; Predict is a rank's own. If a rank
 	// fails, the calls of all end with an error. Default: one rank. It keeps all gradients until the
 	// update. See docs/scaling.md.

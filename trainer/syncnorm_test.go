@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/grouptest"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -140,4 +144,57 @@ func TestSyncedNormsArePlanned(t *testing.T) {
 			t.Errorf("frozen %q: the sums have %d bytes more, want %d", frozen, got, want)
 		}
 	}
+}
+
+// Buckets of gradients are sent between the sums of the backward pass, as soon as their gradients are there, in one order on all ranks:
+// also on one without samples.
+func TestBucketsAreSentBetweenTheSumsOfNorms(t *testing.T) {
+	wide := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x := net.Input("x", batch, 4)
+		h := net.BatchNorm(net.Dense(x, "first", 1100, nil), "low", layers.ReLU)
+		h = net.BatchNorm(net.Dense(h, "second", 1000, nil), "high", layers.ReLU)
+		return net.Classifier(x, net.Dense(h, "out", 3, nil))
+	}
+	ds, size := part(t, samples(t, 20, 4, 3), 0, 8), 3 // a step of 6 samples and one of 2: rank 2 has none
+	started := make([][]string, size)
+	ranks(t, size, func(g group.Group) {
+		watched := grouptest.Watch(g, func(c grouptest.Call) grouptest.Fault {
+			if c.Start && c.Op.Type.Float() {
+				started[g.Rank()] = append(started[g.Rank()], c.Op.Label)
+			}
+			return grouptest.None
+		})
+		tr, err := trainer.New(t.Context(), wide, trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: watched, Fields: ds.Fields(),
+			SyncBatchNorm: true, Accumulate: 2})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer tr.Close()
+		if _, err := tr.Fit(t.Context(), ds); err != nil {
+			t.Error(err)
+		}
+	})
+	want := []string{"statistics 0 of low/out", "statistics 1 of high/out", "results, float32", "gradients of statistics 1 of high/out", "gradients 0", "gradients of statistics 0 of low/out", "gradients 1"}
+	step := len(want) - 2 // without an update
+	for rank, all := range started {
+		if len(all) != step+len(want) || !slices.Equal(all[step:], want) {
+			t.Errorf("rank %d: sums %q, want %q", rank, all, want)
+		}
+	}
+}
+
+// Frozen normalization and evaluation use running statistics, and change none: the option makes no difference.
+func TestFrozenNormsAreNotSynced(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := farSamples(t, 24, 0)
+		opt := trainer.Options{Device: dev, Batch: 3, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}, Frozen: []string{"images", "bn", "vectors"}}
+		want, _ := trainedTogether(t, 2, synced(gorgonia.Float32), opt, ds)
+		opt.SyncBatchNorm = true
+		got, _ := trainedTogether(t, 2, synced(gorgonia.Float32), opt, ds)
+		if d := differing(got, want); len(d) > 0 {
+			t.Errorf("%q differ", d)
+		}
+	})
 }

@@ -14,7 +14,7 @@ import (
 // a local group; and the same bits in every run.
 func TestRanksOfMPILearnAsOneWithAllSamples(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
-		if err := e.build("train."+filepath.Base(e.mpirun), "./main/train"); err != nil {
+		if err := e.build("train."+filepath.Base(e.mpirun), "./train/main"); err != nil {
 			t.Fatal(err)
 		}
 		for ranks := 1; ranks <= e.most; ranks++ {
