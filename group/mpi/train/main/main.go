@@ -1,5 +1,3 @@
-//go:build unix
-
 // Train is the program of a rank in a test of package mpi: it trains for 50 steps as a rank of MPI, and
 // rank 0 compares what it has learned with one rank that has all samples, and with a local group.
 package main
