@@ -16,8 +16,8 @@ import (
 
 // epochPass is one pass over a dataset: the loop of training and of evaluation.
 //
-// Two slots overlap reading, uploading and computing. While the device runs step n, the loader
-// fills the other slot with batch n+1:
+// Slots overlap reading, uploading and computing. While the device runs step n, the loader fills the
+// other slots, by default one, with the next batches:
 //
 //	slot 0   │ fill 0 │ step 0 │ fill 2 │ step 2 │ …
 //	slot 1            │ fill 1 │ step 1 │ fill 3 │ …
@@ -147,7 +147,7 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 			}
 		}
 	}
-	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots[:], p.source.fields))
+	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots, p.source.fields))
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (p *epochPass) finish(err error) error {
 	if p.body != nil && p.body.paused {
 		return err
 	}
-	drained, closed := p.t.streams.drain(p.t.slots[:]), p.reader.close(nil)
+	drained, closed := p.t.streams.drain(p.t.slots), p.reader.close(nil)
 	switch {
 	case err == nil:
 		err = drained

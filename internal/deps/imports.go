@@ -72,7 +72,7 @@ var rules = map[string]rule{
 	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table internal/atomicfile"},
 	"dataloader/storage": {ours: "dataloader dataloader/internal/folder", other: "golang.org/x/sys"},
 	"dataloader/table":   {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/float16"},
-	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/storage dataloader/table",
+	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/internal/values dataloader/storage dataloader/table",
 		other: "github.com/andybalholm/brotli github.com/klauspost/compress github.com/parquet-go/parquet-go github.com/pierrec/lz4/v4"},
 	"weights":             {ours: "arena dataloader internal/atomicfile internal/float16 kernels trainer weights/npz weights/safetensors"},
 	"weights/npz":         {ours: "arena internal/atomicfile weights/safetensors"},
