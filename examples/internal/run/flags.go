@@ -18,6 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
+	"github.com/evenkeel/evenkeel/trainer/runs"
 )
 
 // Flags are the flags that every example has. An example sets their defaults.
@@ -49,9 +50,14 @@ type Flags struct {
 	Ranks int  // ranks of this process; below 2: one
 	MPI   bool // this process is a rank of its launcher's
 
+	Run   string // folder of the record of the training; empty: none
+	Serve string // address of its page; empty: none
+
 	Checkpoint string // folder; empty: no checkpoints
 	Resume     bool
 	Every      string // see Interval
+
+	settings []trainer.Setting // all flags, for the page of -run and -serve
 }
 
 // Bytes is an amount of memory on the command line, such as 1000000 or 64MiB.
@@ -103,6 +109,8 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.StringVar(&f.Curves, "curves", f.Curves, "draw losses, accuracies, rates and norms of gradients to `file` after each epoch: .svg or .png")
 	fs.BoolVar(&f.LogLoss, "log-loss", f.LogLoss, "draw the losses of -curves on a logarithmic axis")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
+	fs.StringVar(&f.Run, "run", f.Run, "record the training in `folder`, with a page that shows it; with -resume the record goes on")
+	fs.StringVar(&f.Serve, "serve", f.Serve, "serve a page that shows the training, with buttons, at `address`, such as :8080 on this machine only")
 	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
 	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")
 	AddCheckpoint(fs, &f.Checkpoint, &f.Resume, &f.Every)
@@ -125,6 +133,9 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	}
 	given := map[string]bool{}
 	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
+	fs.VisitAll(func(g *flag.Flag) {
+		f.settings = append(f.settings, trainer.Setting{Name: g.Name, Value: g.Value.String()})
+	})
 	if given["optimizer"] && !given["rate"] {
 		f.Rate = 0 // the default of the example is for its own optimizer
 	}
@@ -146,6 +157,9 @@ func list(s string) (parts []string) {
 // closes it.
 func (f *Flags) Options() (trainer.Options, error) {
 	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed, Checkpoint: f.Checkpoint != "", GradientNorm: f.Curves != ""}
+	if f.records() {
+		runs.Keep(&opt)
+	}
 	if f.Offload != "none" {
 		for _, what := range list(f.Offload) {
 			switch what {

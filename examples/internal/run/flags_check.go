@@ -43,6 +43,8 @@ func (f *Flags) check(given map[string]bool) error {
 		wrong(given["picture"], "picture", f.Picture, "cannot be used with -what-fits: use it with -plan or training")
 	}
 	errs = append(errs, f.checkCurves())
+	wrong(f.Run != "" && (f.Plan || f.WhatFits != 0), "run", f.Run, "needs training, which -plan and -what-fits leave out")
+	wrong(f.Serve != "" && (f.Plan || f.WhatFits != 0), "serve", f.Serve, "needs training, which -plan and -what-fits leave out")
 	errs = append(errs, CheckCheckpoint(f.Checkpoint, f.Resume, f.Every))
 	errs = append(errs, f.checkPicture(given["picture"] && f.Picture != ""))
 	errs = append(errs, checkList("recompute", f.Recompute, "auto", "none"), checkList("offload", f.Offload, "none"))

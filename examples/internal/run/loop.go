@@ -50,6 +50,8 @@ type Loop struct {
 	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
 	History *loop.History
 	Curves  func(*loop.History) error
+	// Evaluated gets the evaluations; may be nil.
+	Evaluated func(data string, r trainer.Result)
 
 	bar    *progressbar.ProgressBar
 	heap   runtime.MemStats
@@ -98,6 +100,9 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		val, err := l.evaluate(ctx, t, test)
 		if err != nil {
 			return r, err
+		}
+		if l.Evaluated != nil {
+			l.Evaluated("test", val)
 		}
 		if l.History != nil {
 			l.History.Evaluated("test", val)
