@@ -41,18 +41,22 @@ type chart struct {
 
 // newCharts returns the charts of a run, in the order of the page.
 func newCharts() charts {
-	return charts{
-		{ID: lossChart, Title: "Loss", Axis: "step"},
-		{ID: accuracyChart, Title: "Accuracy", Unit: "%", Axis: "step"},
-		{ID: metricChart, Title: "Metrics", Axis: "step"},
-		{ID: rateChart, Title: "Learning rate", Axis: "step"},
-		{ID: normChart, Title: "Gradient norm", Axis: "step", Log: true},
-		{ID: layersChart, Title: "Gradient norm by layer", Axis: "step", Log: true},
-		{ID: speedChart, Title: "Samples per second", Axis: "seconds"},
-		{ID: timeChart, Title: "Where the time goes", Unit: "%", Axis: "seconds", Stacked: true},
-		{ID: deviceChart, Title: "Device memory", Unit: "bytes", Axis: "seconds"},
-		{ID: hostChart, Title: "Host memory", Unit: "bytes", Axis: "seconds"},
+	all := charts{
+		{ID: lossChart, Title: "Loss", Axis: stepKey},
+		{ID: accuracyChart, Title: "Accuracy", Unit: "%", Axis: stepKey},
+		{ID: metricChart, Title: "Metrics", Axis: stepKey},
+		{ID: rateChart, Title: "Learning rate", Axis: stepKey},
+		{ID: normChart, Title: "Gradient norm", Axis: stepKey, Log: true},
+		{ID: layersChart, Title: "Gradient norm by layer", Axis: stepKey, Log: true},
+		{ID: speedChart, Title: "Samples per second", Axis: secondsKey},
+		{ID: timeChart, Title: "Where the time goes", Unit: "%", Axis: secondsKey, Stacked: true},
+		{ID: deviceChart, Title: "Device memory", Unit: "bytes", Axis: secondsKey},
+		{ID: hostChart, Title: "Host memory", Unit: "bytes", Axis: secondsKey},
 	}
+	for _, c := range all {
+		c.Series = []*series{} // [] in JSON
+	}
+	return all
 }
 
 // charts are the charts of a run.
@@ -111,6 +115,8 @@ func (c *chart) style(name string) style {
 	switch {
 	case c.ID == metricChart:
 		return dotted
+	case c.ID == normChart:
+		return faint
 	case c.ID != lossChart && c.ID != accuracyChart:
 		return line
 	case name == stepSeries || strings.HasSuffix(name, " "+stepSeries):

@@ -65,16 +65,25 @@ func (g *gate) close() { g.set(func() { g.ended = true }) }
 // isPaused reports whether there is a pause.
 func (g *gate) isPaused() bool { return g.closed.Load() }
 
+// change changes the gate, and has subscribers told at once.
+func (r *Run) change(change func()) {
+	r.gate.set(change)
+	select {
+	case r.wake <- struct{}{}:
+	default: // the recorder has not looked since the last change
+	}
+}
+
 // Pause holds the training after the step that runs, and one more that may be on the device already,
 // until Continue, Stop, Close or the end of the run's context.
 func (r *Run) Pause() {
-	r.gate.set(func() { r.gate.paused = true })
+	r.change(func() { r.gate.paused = true })
 	r.log.Info("pause", "run", r.opt.Name)
 }
 
 // Continue ends a pause.
 func (r *Run) Continue() {
-	r.gate.set(func() { r.gate.paused = false })
+	r.change(func() { r.gate.paused = false })
 	r.log.Info("continue", "run", r.opt.Name)
 }
 
@@ -89,7 +98,7 @@ func (r *Run) Stop() error {
 	r.mu.Lock()
 	r.state.Stopping = true
 	r.mu.Unlock()
-	r.gate.set(func() { r.gate.paused = false })
+	r.change(func() { r.gate.paused = false })
 	r.log.Info("stop", "run", r.opt.Name)
 	return nil
 }
@@ -102,7 +111,7 @@ func (r *Run) Checkpoint() error {
 		return fmt.Errorf("checkpoint: set Source.Checkpointer: %w", ErrControl)
 	}
 	s.Checkpointer.Request()
-	r.gate.set(func() {})
+	r.change(func() {})
 	r.log.Info("checkpoint requested", "run", r.opt.Name)
 	return nil
 }

@@ -23,7 +23,7 @@ const plain = v => {
   if (typeof v === 'string') return v; // NaN, +Inf and -Inf
   if (v === null || v === undefined || !isFinite(v)) return '–';
   const a = Math.abs(v);
-  if (a !== 0 && (a < 1e-3 || a >= 1e7)) return v.toExponential(2).replace('e+', 'e');
+  if (a !== 0 && (a < 1e-4 || a >= 1e7)) return Number(v.toPrecision(3)).toExponential().replace('e+', 'e');
   if (a >= 1000) return Math.round(v).toLocaleString('en');
   return String(Number(v.toPrecision(4)));
 };

@@ -41,11 +41,14 @@ type names struct{ step, epoch, only string }
 func (c *recorder) loop() {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	r := c.run
 	c.measured = time.Now()
 	for {
 		select {
-		case <-c.run.stop:
+		case <-r.stop:
 			return
+		case <-r.wake:
+			c.look(time.Now(), false)
 		case <-ticker.C:
 			c.look(time.Now(), false)
 		}
@@ -268,18 +271,15 @@ func (c *recorder) measure(now time.Time) {
 	defer r.mu.Unlock()
 	c.begin(now)
 	m.values(c.add)
-	if c.samples > 0 {
-		speed := float64(c.samples) / now.Sub(c.measured).Seconds()
-		c.add(speedChart, "", speed)
-		r.state.Speed = speed
-		t := r.state.Time
-		d := Times{t.Data - c.spent.Data, t.Copy - c.spent.Copy, t.Compute - c.spent.Compute, t.Host - c.spent.Host}
-		if sum := d.Data + d.Copy + d.Compute + d.Host; sum > 0 {
-			c.add(timeChart, "compute", d.Compute/sum)
-			c.add(timeChart, "host", d.Host/sum)
-			c.add(timeChart, "copies", d.Copy/sum)
-			c.add(timeChart, "data", d.Data/sum)
-		}
+	t := r.state.Time
+	d := Times{t.Data - c.spent.Data, t.Copy - c.spent.Copy, t.Compute - c.spent.Compute, t.Host - c.spent.Host}
+	if sum := d.Data + d.Copy + d.Compute + d.Host; sum > 0 && c.samples > 0 {
+		r.state.Speed = float64(c.samples) / sum // of training: evaluations and pauses are not part of the sum
+		c.add(speedChart, "", r.state.Speed)
+		c.add(timeChart, "compute", d.Compute/sum)
+		c.add(timeChart, "host", d.Host/sum)
+		c.add(timeChart, "copies", d.Copy/sum)
+		c.add(timeChart, "data", d.Data/sum)
 		c.spent = t
 	}
 	r.state.Memory = m

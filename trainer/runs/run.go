@@ -3,7 +3,6 @@ package runs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -82,7 +81,8 @@ type Run struct {
 	cut         bool         // charts lost points since subscribers had them
 	subscribers map[*Subscription]bool
 
-	recorder recorder // only its goroutine uses it, and Close after that
+	recorder recorder      // only its goroutine uses it, and Close after that
+	wake     chan struct{} // a control was changed
 	stop     chan struct{}
 	wait     sync.WaitGroup
 	closing  sync.Once
@@ -102,7 +102,7 @@ func Create(ctx context.Context, dir string, opt Options) (*Run, error) {
 	}
 	opt.Name = cmp.Or(opt.Name, filepath.Base(cmp.Or(dir, "run")))
 	r := &Run{opt: opt, log: opt.Logger, begun: time.Now(), steps: newRing[step](ringSteps), charts: newCharts(),
-		stop: make(chan struct{}), subscribers: make(map[*Subscription]bool)}
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), subscribers: make(map[*Subscription]bool)}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -205,6 +205,3 @@ func (r *Run) Dir() string { return r.recorder.files.dir }
 
 // Name returns the title of the page.
 func (r *Run) Name() string { return r.opt.Name }
-
-// join returns errors of the files as one.
-func join(errs ...error) error { return errors.Join(errs...) }

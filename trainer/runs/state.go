@@ -32,7 +32,7 @@ type State struct {
 	Accuracy trainer.Number `json:"accuracy"`
 	Rate     trainer.Number `json:"rate"`    // learning rate of the latest step
 	Norm     trainer.Number `json:"norm"`    // of the latest gradients
-	Speed    float64        `json:"speed"`   // samples per second, in the last second
+	Speed    float64        `json:"speed"`   // samples per second of training, at the last measurement
 	Seconds  float64        `json:"seconds"` // that the run has lasted, all its processes together
 	Samples  int64          `json:"samples"` // trained by this process
 	Dropped  int64          `json:"dropped"` // steps of this process that are not recorded, as writing was too slow
