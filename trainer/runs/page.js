@@ -289,7 +289,7 @@ function legend(card, lines) {
   card.canvas.setAttribute('aria-label', card.chart.title + ': ' + lines.map((l, i) => names[i] + ' ' + shown(card.chart, last(l))).join(', '));
   if (card.legendKey === key) return;
   card.legendKey = key;
-  card.legend.replaceChildren(...(lines.length === 1 && !several() ? [] : lines.map((l, i) => {
+  card.legend.replaceChildren(...(lines.length === 1 && !lines[0].series.name && !several() ? [] : lines.map((l, i) => {
     const e = make('span'), swatch = make('i');
     swatch.style.background = l.colour;
     e.append(swatch, names[i]);
