@@ -127,6 +127,7 @@ var rules = map[string]rule{
 	"trainer/checkpoint":             {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
 	"trainer/loop":                   {ours: "dataloader trainer trainer/optim"},
 	"trainer/plot":                   {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
+	"cmd/evenkeel-runs":              {ours: "trainer/runs"},
 	"trainer/runs":                   {ours: "arena internal/atomicfile kernels trainer trainer/plot trainer/report trainer/runs/internal/tfevents"},
 	"trainer/runs/internal/tfevents": {other: "google.golang.org/protobuf"},
 	"trainer/runs/live":              {ours: "trainer trainer/runs", other: "github.com/prometheus/client_golang golang.org/x/net"},

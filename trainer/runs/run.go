@@ -98,7 +98,7 @@ func Create(ctx context.Context, dir string, opt Options) (*Run, error) {
 		return nil, fmt.Errorf("create a run: the context is nil: %w", trainer.ErrOption)
 	}
 	if opt.Every < 0 {
-		return nil, fmt.Errorf("Every %d must not be negative: %w", opt.Every, trainer.ErrOption)
+		return nil, fmt.Errorf("create a run: Every %d must not be negative: %w", opt.Every, trainer.ErrOption)
 	}
 	opt.Name = cmp.Or(opt.Name, filepath.Base(cmp.Or(dir, "run")))
 	r := &Run{opt: opt, log: opt.Logger, begun: time.Now(), steps: newRing[step](ringSteps), charts: newCharts(),
