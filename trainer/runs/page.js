@@ -274,7 +274,7 @@ function hover(card, g, lines, X, box, stacked) {
   for (const {l, p} of found.slice(0, 14)) {
     const row = make('div'), swatch = make('i'), value = stacked ? p[2] : p[1];
     swatch.style.background = l.colour;
-    row.append(swatch, make('span', '', several() ? l.run + ' · ' + l.name : l.name), make('b', '', shown(card.chart, value)));
+    row.append(swatch, make('span', '', several() ? l.run + (l.series.name ? ' · ' + l.name : '') : l.name), make('b', '', shown(card.chart, value)));
     tip.append(row);
   }
   tip.hidden = false;
@@ -283,7 +283,7 @@ function hover(card, g, lines, X, box, stacked) {
   tip.style.top = Math.max(4, Math.min(card.hover.clientY - size.height / 2, innerHeight - size.height - 8)) + 'px';
 }
 function legend(card, lines) {
-  const names = lines.map(l => (several() ? l.run + ' · ' : '') + l.name);
+  const names = lines.map(l => !several() ? l.name : l.series.name ? l.run + ' · ' + l.name : l.run);
   const key = names.join('\n') + lines.map(l => l.colour).join();
   const last = l => { for (let i = l.series.points.length - 1; i >= 0; i--) if (l.series.points[i][1] !== null) return l.series.points[i][1]; return null; };
   card.canvas.setAttribute('aria-label', card.chart.title + ': ' + lines.map((l, i) => names[i] + ' ' + shown(card.chart, last(l))).join(', '));
@@ -312,11 +312,11 @@ const lastOf = (run, id, name) => {
 function tiles() {
   const s = runs[0].state, all = [];
   const number = v => typeof v === 'number' ? plain(v) : v === 'NaN' || v === undefined ? null : v;
-  if (s.number) all.push(['Loss of the epoch', number(s.loss)]);
-  if (typeof s.accuracy === 'number' && s.number) all.push(['Accuracy of the epoch', (100 * s.accuracy).toFixed(2) + ' %']);
+  if (s.number) all.push(['Epoch loss', number(s.loss)]);
+  if (typeof s.accuracy === 'number' && s.number) all.push(['Epoch accuracy', (100 * s.accuracy).toFixed(2) + ' %']);
   const evaluations = runs[0].charts.find(c => c.id === 'accuracy').series.filter(x => !/(^| )(step|epoch)$/.test(x.name));
   if (evaluations.length) all.push(['Accuracy, ' + evaluations[0].name, shown({unit: '%'}, lastOf(runs[0], 'accuracy', evaluations[0].name))]);
-  if (s.speed) all.push(['Samples per second', plain(s.speed)]);
+  if (s.speed) all.push(['Samples/s', plain(s.speed)]);
   all.push(['Elapsed', time(s.seconds)]);
   const m = s.memory || {};
   if (m.arena > 0) all.push(['Arena', bytes(m.arena)]);
