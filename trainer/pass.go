@@ -16,8 +16,8 @@ import (
 
 // epochPass is one pass over a dataset: the loop of training and of evaluation.
 //
-// Two slots overlap reading, uploading and computing. While the device runs step n, the loader
-// fills the other slot with batch n+1:
+// Slots overlap reading, uploading and computing. While the device runs step n, the loader fills the
+// other slots, by default one, with the next batches:
 //
 //	slot 0   │ fill 0 │ step 0 │ fill 2 │ step 2 │ …
 //	slot 1            │ fill 1 │ step 1 │ fill 3 │ …
@@ -54,6 +54,8 @@ type epochPass struct {
 	resume         int             // objective that a batch which is read again begins with
 	totals         []float64       // of the sums of metrics
 	stepMetrics    *stepMetrics    // nil: steps have none
+
+	profiler *profiler // nil: nobody measures the pass
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
@@ -130,8 +132,15 @@ func (p *epochPass) next(ctx context.Context, before *slot) (dataloader.Batch, e
 			return dataloader.Batch{}, err
 		}
 	}
+	if p.profiler.enough() {
+		return dataloader.Batch{}, io.EOF
+	}
 	p.awaitIdle(before)
-	return p.reader.run.Next(ctx)
+	b, err := p.reader.run.Next(ctx)
+	if err == nil {
+		p.profiler.took(b)
+	}
+	return b, err
 }
 
 // openReader opens the reader at the first step that is not collected.
@@ -148,7 +157,7 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 			}
 		}
 	}
-	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots[:], p.source.fields))
+	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots, p.source.fields))
 	if err != nil {
 		return err
 	}
@@ -164,7 +173,7 @@ func (p *epochPass) finish(err error) error {
 	if p.body != nil && p.body.paused {
 		return err
 	}
-	drained, closed := p.t.streams.drain(p.t.slots[:]), p.reader.close(nil)
+	drained, closed := p.t.streams.drain(p.t.slots), p.reader.close(nil)
 	switch {
 	case err == nil:
 		err = drained
@@ -198,6 +207,7 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	if err := t.invalidateKept(s); err != nil {
 		return err
 	}
+	p.profiler.enqueues(b.Step)
 	return t.streams.enqueueCopies(s.uploads.prefetch[s.index])
 }
 
@@ -265,6 +275,7 @@ func (p *epochPass) submit(s *slot) error {
 	if err := p.enqueueStep(s); err != nil {
 		return err
 	}
+	p.profiler.submitted(s)
 	p.uploaded += s.uploads.sampleBytes
 	if !s.last || p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
@@ -306,6 +317,7 @@ func (p *epochPass) finishStep(ctx context.Context, s *slot) error {
 	if err := p.awaitStep(s); err != nil {
 		return p.stepError(s.batch.Step, err)
 	}
+	p.profiler.finished(s)
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
 	// after that changed anything.

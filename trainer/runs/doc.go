@@ -23,7 +23,7 @@
 //	events.out.tfevents… the same numbers for TensorBoard
 //	curves.svg, .png     curves over steps
 //	time.svg, .png       speed, waits and memory over time
-//	plan.txt, plan.svg   the memory plan
+//	plan.txt, .html      the memory plan
 //	run.json             name, settings and times of the run
 //
 // [Compare] writes a page that shows several runs. Package trainer/runs/live serves the page while

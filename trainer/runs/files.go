@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/atomicfile"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/picture"
 	"github.com/evenkeel/evenkeel/trainer/plot"
 	"github.com/evenkeel/evenkeel/trainer/report"
 	"github.com/evenkeel/evenkeel/trainer/runs/internal/tfevents"
@@ -220,8 +221,8 @@ func (f *files) writePlan(p *report.Plan) {
 	}
 	f.replace("plan.txt", []byte(p.String()))
 	var b bytes.Buffer
-	if err := p.SVG(&b); !f.fails(err) {
-		f.replace("plan.svg", b.Bytes())
+	if err := picture.Write(&b, picture.HTML, p, picture.Options{}); !f.fails(err) {
+		f.replace("plan.html", b.Bytes())
 	}
 }
 

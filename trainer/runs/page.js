@@ -408,7 +408,7 @@ function details() {
   if (runs[0].files) {
     const list = make('p');
     for (const [name, what] of [['metrics.jsonl', 'numbers as JSON lines'], ['curves.svg', 'curves'], ['curves.png', ''], ['time.svg', 'speed and memory'],
-      ['time.png', ''], ['plan.txt', 'memory plan'], ['plan.svg', 'its map']]) {
+      ['time.png', ''], ['plan.txt', 'memory plan'], ['plan.html', 'its picture']]) {
       if (name.startsWith('plan') && !plan) continue;
       const a = make('a', '', name);
       a.href = name;

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 
@@ -11,8 +12,25 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/runs/live"
 )
 
+// addRecord adds the flags -run and -serve.
+func (f *Flags) addRecord(fs *flag.FlagSet) {
+	fs.StringVar(&f.Run, "run", f.Run, "record the training in `folder`, with a page that shows it; with -resume the record goes on")
+	fs.StringVar(&f.Serve, "serve", f.Serve, "serve a page that shows the training, with buttons, at `address`, such as :8080 on this machine only")
+}
+
 // records reports whether the training is recorded, for a folder or a page.
 func (f *Flags) records() bool { return f.Run != "" || f.Serve != "" }
+
+// checkRecord returns an error if there is no training to record.
+func (f *Flags) checkRecord() error {
+	var errs []error
+	for flag, value := range map[string]string{"run": f.Run, "serve": f.Serve} {
+		if value != "" && (f.Plan || f.WhatFits != 0 || f.Profile || f.Trace != "") {
+			errs = append(errs, &FlagError{flag, value, "needs a training, which -plan, -what-fits, -profile and -trace leave out"})
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // recording is the record of a training: of -run, with the page of -serve.
 type recording struct {
