@@ -136,11 +136,7 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: -h lists the flags", fs.Arg(0))
 	}
-	given := map[string]bool{}
-	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
-	fs.VisitAll(func(g *flag.Flag) {
-		f.settings = append(f.settings, trainer.Setting{Name: g.Name, Value: g.Value.String()})
-	})
+	given := f.note(fs)
 	if given["optimizer"] && !given["rate"] {
 		f.Rate = 0 // the default of the example is for its own optimizer
 	}
