@@ -148,7 +148,9 @@ func (f *Flags) note(fs *flag.FlagSet) map[string]bool {
 	given := map[string]bool{}
 	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
 	f.settings = nil
-	fs.VisitAll(func(g *flag.Flag) { f.settings = append(f.settings, trainer.Setting{Name: g.Name, Value: g.Value.String()}) })
+	fs.VisitAll(func(g *flag.Flag) {
+		f.settings = append(f.settings, trainer.Setting{Name: g.Name, Value: g.Value.String()})
+	})
 	return given
 }
 
