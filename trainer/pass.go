@@ -38,6 +38,7 @@ type epochPass struct {
 	epoch    int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
 	body     *loopBody // called after each step; nil unless the pass is one of Steps
 	last     Step      // the step that was collected last
+	waits    Waits     // of the pass; zero without Options.Progress
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -53,11 +54,25 @@ type epochPass struct {
 	resume         int             // objective that a batch which is read again begins with
 	totals         []float64       // of the sums of metrics
 	stepMetrics    *stepMetrics    // nil: steps have none
+
+	profiler *profiler // nil: nobody measures the pass
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
 // or to upload.
-func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
+func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) error {
+	t := p.t
+	if err := t.plan.opt.agreeOnRefusal(ctx, p.prepare(ctx, ds)); err != nil {
+		return err
+	}
+	if p.mode == compile.Train {
+		t.begin(p)
+	}
+	return p.meet(ctx)
+}
+
+// prepare is the part of open that changes nothing but p, and may be refused.
+func (p *epochPass) prepare(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
 	p.ds = ds
 	if p.mode == compile.Train {
@@ -82,11 +97,9 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
 	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
-		if err := t.begin(p); err != nil {
-			return err
-		}
+		return t.checkContinued(p)
 	}
-	return p.meet(ctx)
+	return nil
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they
@@ -129,8 +142,15 @@ func (p *epochPass) next(ctx context.Context, before *slot) (dataloader.Batch, e
 			return dataloader.Batch{}, err
 		}
 	}
+	if p.profiler.enough() {
+		return dataloader.Batch{}, io.EOF
+	}
 	p.awaitIdle(before)
-	return p.reader.run.Next(ctx)
+	b, err := p.reader.run.Next(ctx)
+	if err == nil {
+		p.profiler.took(b)
+	}
+	return b, err
 }
 
 // openReader opens the reader at the first step that is not collected.
@@ -197,6 +217,7 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	if err := t.invalidateKept(s); err != nil {
 		return err
 	}
+	p.profiler.enqueues(b.Step)
 	return t.streams.enqueueCopies(s.uploads.prefetch[s.index])
 }
 
@@ -255,19 +276,16 @@ func (p *epochPass) rowsBefore(step int) int {
 
 // submit enqueues the step whose batch is in slot s.
 func (p *epochPass) submit(s *slot) error {
-	st := &p.t.streams
 	s.averages = false
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(s.program.enqueue(st, s), p.t.enqueueAverages(s)); err != nil {
+	if err := p.enqueueStep(s); err != nil {
 		return err
 	}
-	if err := st.compute.Record(s.ready); err != nil {
-		return err
-	}
+	p.profiler.submitted(s)
 	p.uploaded += s.uploads.sampleBytes
 	if !s.last || p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
@@ -295,7 +313,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 		report(Progress{Objective: p.last.Objective, Epoch: p.epoch, Step: p.last.Step, Steps: p.total,
 			Samples: p.rowsBefore(p.last.Step), Loss: sums.loss / sums.weight, Accuracy: p.accuracy(),
 			StepLoss: p.last.Loss, StepAccuracy: p.last.Accuracy, StepNorm: p.last.Norm,
-			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls()})
+			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls(), Waits: p.waits})
 	}
 	if p.body != nil {
 		return p.body.call(ctx, p)
@@ -306,9 +324,10 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 // finishStep waits for the step in slot s and adds its numbers to the sums.
 func (p *epochPass) finishStep(ctx context.Context, s *slot) error {
 	t := p.t
-	if err := s.ready.Sync(); err != nil {
+	if err := p.awaitStep(s); err != nil {
 		return p.stepError(s.batch.Step, err)
 	}
+	p.profiler.finished(s)
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
 	// after that changed anything.

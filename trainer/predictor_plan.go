@@ -121,6 +121,7 @@ func (p *predictorPlan) pinnedBytes() int64 {
 // report returns the plan as data.
 func (p *predictorPlan) report() *report.Plan {
 	r := &report.Plan{Device: "any device", Mode: "prediction", Regions: p.layout.Regions(), Total: p.layout.Total()}
+	r.Specs = layout.Specs(r.Regions, &p.homes)
 	if p.opt.Device != nil {
 		layout.AddDeviceMemory(r, p.opt.Device, p.pinnedBytes()+p.staging)
 	}
