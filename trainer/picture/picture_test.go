@@ -276,7 +276,7 @@ func TestTheNumbersOfThePageAddUp(t *testing.T) {
 // A tensor has the lines of its node, of the node that it was made for, or of the first node of its layer.
 func TestTensorsHaveTheLinesOfTheirNodes(t *testing.T) {
 	t.Parallel()
-	lines := map[string][]string{"hidden/act": {"net.go:8"}, "hidden/w": {"net.go:7", "main.go:3"}, "out/xw": {"net.go:9"}, "out/w": {"net.go:10"}}
+	lines := map[string][]string{"hidden/a": {"net.go:6"}, "hidden/act": {"net.go:8"}, "hidden/w": {"net.go:7", "main.go:3"}, "out/xw": {"net.go:9"}, "out/w": {"net.go:10"}}
 	d := embedded(t, draw(t, picture.HTML, plan(t), picture.Options{Lines: lines}))
 	got := map[string]string{}
 	add := func(name string, l int) {
