@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/trainer/optim"
+	"github.com/evenkeel/evenkeel/trainer/profile"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -30,7 +31,8 @@ type Trainer struct {
 	own       ownSteps
 	copies    paramCopies
 	captures  captures
-	buffer    []byte // see readBuffer
+	buffer    []byte        // see readBuffer
+	peak      *profile.Peak // of the device; nil: not measured yet
 
 	// These have locks of their own.
 	staging  hostBatches

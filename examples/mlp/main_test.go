@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -115,6 +116,31 @@ func TestPlanStopsBeforeTraining(t *testing.T) {
 	out, err := runtest.Run(example, 6000, "-plan", "-memory", "1MiB")
 	if err != nil || !strings.Contains(out, "does not fit in -memory") {
 		t.Errorf("in 1 MiB: %v\n%s", err, out)
+	}
+}
+
+func TestAProfileIsTablesAndATrace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.json")
+	for _, args := range [][]string{{"-profile"}, {"-trace", file}, {"-trace", file, "-ranks", "2", "-batch", "64"}} {
+		out, err := runtest.Run(example, 3000, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"\n20 steps on cpu, ", "\nhidden1 ", "\nmatmul ", "\ntotal "} {
+			if strings.Count(out, text) < 1 || strings.Contains(out, "epoch") {
+				t.Errorf("%q: no %q in\n%s", args, text, out)
+			}
+		}
+		if args[0] == "-profile" {
+			continue
+		}
+		var trace struct{ TraceEvents []struct{ Name string } }
+		if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, &trace) != nil || len(trace.TraceEvents) < 20*20 {
+			t.Errorf("trace: %v, %d events", err, len(trace.TraceEvents))
+		}
+		if sums := strings.Contains(out, "sums over ranks: "); sums != (len(args) > 2) {
+			t.Errorf("%q: sums over ranks: %v", args, sums)
+		}
 	}
 }
 

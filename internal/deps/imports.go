@@ -31,6 +31,7 @@ var rules = map[string]rule{
 	"group/internal/reduce":     {ours: "arena", other: "gonum.org/v1/gonum"},
 	"group/mpi":                 {ours: "arena group group/internal/reduce", other: "golang.org/x/sys", cgo: true},
 	"group/mpi/main":            {ours: "arena group group/mpi"},
+	"group/mpi/train/main":      {ours: "dataloader group group/mpi kernels/cpu trainer trainer/layers trainer/optim", other: gorgonia},
 	"kernels":                   {ours: "arena group internal/float16 kernels/internal/numeric"},
 	"kernels/internal/numeric":  {ours: "arena"},
 	"kernels/internal/devcheck": {ours: "arena kernels"},
@@ -49,7 +50,7 @@ var rules = map[string]rule{
 	asmDir + "/transpose":       {ours: asmDir},
 	asmDir + "/update":          {ours: "internal/float16 kernels kernels/internal/numeric " + asmDir},
 	"kernels/cuda":              {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
-	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/mapped"},
+	"kernels/emu":               {ours: "arena group kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
 	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/jsonl dataloader/npy dataloader/pack dataloader/parquet " +
@@ -89,6 +90,7 @@ var rules = map[string]rule{
 	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/cudatest":         {ours: "arena kernels kernels/cuda internal/fakecuda"},
 	"internal/deps":             {},
+	"internal/grouptest":        {ours: "group"},
 	"internal/atomicfile":       {},
 	"internal/float16":          {},
 	"internal/identity":         {other: gorgonia},
@@ -114,7 +116,7 @@ var rules = map[string]rule{
 	"internal/onnxmodels":       {ours: "arena dataloader internal/nets kernels trainer/layers", other: gorgonia},
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page internal/seed", other: examples.other},
 	"trainer": {ours: "arena group kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
-		"trainer/layers trainer/optim trainer/report",
+		"trainer/layers trainer/optim trainer/profile trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"onnx":                   {ours: "arena dataloader kernels internal/atomicfile internal/ir onnx/internal/proto trainer trainer/layers", other: gorgonia},
 	"onnx/internal/proto":    {ours: "internal/float16"},
@@ -133,6 +135,7 @@ var rules = map[string]rule{
 	"trainer/layers":  {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":   {ours: "arena kernels"},
 	"trainer/report":  {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/profile": {ours: "dataloader"},
 
 	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},

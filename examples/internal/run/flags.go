@@ -47,6 +47,8 @@ type Flags struct {
 	JSON         string
 	Curves       string // file; empty: none
 	LogLoss      bool
+	Profile      bool
+	Trace        string // file; empty: none
 
 	Ranks int  // ranks of this process; below 2: one
 	MPI   bool // this process is a rank of its launcher's
@@ -106,6 +108,8 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.BoolVar(&f.Compare, "compare", f.Compare, "show on the page of -picture the plan without -recompute, -offload, -guard and -precision, too, and the difference")
 	fs.StringVar(&f.Curves, "curves", f.Curves, "draw losses, accuracies, rates and norms of gradients to `file` after each epoch: .svg or .png")
 	fs.BoolVar(&f.LogLoss, "log-loss", f.LogLoss, "draw the losses of -curves on a logarithmic axis")
+	fs.BoolVar(&f.Profile, "profile", f.Profile, fmt.Sprintf("train %d steps, print what each layer and operation costs, and stop", profiledSteps))
+	fs.StringVar(&f.Trace, "trace", f.Trace, "do as -profile, and write a trace of the steps to `file`, for https://ui.perfetto.dev")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
 	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
 	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")

@@ -244,6 +244,9 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 		return Results{}, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
+	if f.Profile {
+		return Results{}, profile(ctx, f, out, t, train)
+	}
 	if f.Checkpoint != "" {
 		if l.Folder, err = openFolder(ctx, t, f, opt.Group, out); err != nil {
 			return Results{}, err
