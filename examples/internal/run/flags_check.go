@@ -49,7 +49,7 @@ func (f *Flags) check(given map[string]bool) error {
 		wrong(f.Compare, "compare", "", "cannot be used with -what-fits: leave one of them out")
 		wrong(given["picture"], "picture", f.Picture, "cannot be used with -what-fits: use it with -plan or training")
 	}
-	errs = append(errs, f.checkCurves(), f.checkProfile())
+	errs = append(errs, f.checkCurves(), f.checkProfile(), f.checkRecord())
 	errs = append(errs, CheckCheckpoint(f.Checkpoint, f.Resume, f.Every))
 	errs = append(errs, f.checkPicture())
 	errs = append(errs, checkList("recompute", f.Recompute, "auto", "none"), checkList("offload", f.Offload, "none"))

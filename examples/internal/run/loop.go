@@ -50,6 +50,8 @@ type Loop struct {
 	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
 	History *loop.History
 	Curves  func(*loop.History) error
+	// Evaluated gets the evaluations; may be nil.
+	Evaluated func(data string, r trainer.Result)
 
 	bar    *progressbar.ProgressBar
 	log    *progressLog // nil on a terminal
@@ -103,11 +105,8 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		if err != nil {
 			return r, err
 		}
-		if l.History != nil {
-			l.History.Evaluated("test", val)
-			if err := l.Curves(l.History); err != nil {
-				return r, err
-			}
+		if err := l.evaluated(val); err != nil {
+			return r, err
 		}
 		inUse := t.Stats().Arena.InUse
 		if first < 0 {
@@ -146,6 +145,18 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 	var err error
 	r.ParametersSHA256, err = digest(t)
 	return r, err
+}
+
+// evaluated passes the result of an evaluation on, and draws the curves.
+func (l *Loop) evaluated(val trainer.Result) error {
+	if l.Evaluated != nil {
+		l.Evaluated("test", val)
+	}
+	if l.History == nil {
+		return nil
+	}
+	l.History.Evaluated("test", val)
+	return l.Curves(l.History)
 }
 
 // last takes a checkpoint of the last step, unless there is one. One that cannot be written is no

@@ -232,18 +232,22 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 			return plot.Training(h, plot.Options{Title: e.Name, LogLoss: f.LogLoss}).Save(f.Curves)
 		}
 	}
-	opt.Progress = l.Progress
-	if e.Progress != nil && first {
+	record, ctx, err := e.openRecording(ctx, f, out)
+	if err != nil {
+		return Results{}, err
+	}
+	opt.Progress = record.progress(l.Progress)
+	if ours := opt.Progress; e.Progress != nil && first {
 		opt.Progress = func(p trainer.Progress) {
-			l.Progress(p)
+			ours(p)
 			e.Progress(p)
 		}
 	}
 	t, err := trainer.New(ctx, e.Model, opt)
 	if err != nil {
-		return Results{}, err
+		return Results{}, errors.Join(err, record.close())
 	}
-	defer func() { err = errors.Join(err, t.Close()) }()
+	defer func() { err = errors.Join(record.ended(err, out), record.close(), t.Close()) }()
 	if f.Profile {
 		return Results{}, profile(ctx, f, out, t, train)
 	}
@@ -254,6 +258,9 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 		if l.Folder != nil {
 			defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
 		}
+	}
+	if err := record.attach(t, opt, l); err != nil {
+		return Results{}, err
 	}
 	if !e.draws(f) {
 		return l.Run(ctx, t, train, test)
