@@ -130,6 +130,7 @@ var rules = map[string]rule{
 	"trainer/metrics":    {ours: "trainer/layers", other: gorgonia},
 	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":      {ours: "arena kernels"},
+	"trainer/flat":       {ours: "kernels trainer"},
 	"trainer/profile":    {ours: "dataloader"},
 	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
 
