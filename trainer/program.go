@@ -16,6 +16,7 @@ import (
 type boundProgram struct {
 	programKey
 	ir    *ir.Program
+	bytes int64              // ir.HostBytes
 	exec  [2]kernels.Program // by slot; nil under Options.Debug
 	debug [2]*debugger       // by slot; nil unless under Options.Debug
 
@@ -38,7 +39,7 @@ type boundProgram struct {
 
 // bind makes program k of the plan ready to launch.
 func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgram, error) {
-	p := &boundProgram{programKey: k, ir: prog}
+	p := &boundProgram{programKey: k, ir: prog, bytes: prog.HostBytes()}
 	for i := range p.exec {
 		if i > 0 && k.mode == compile.Predict { // a prediction waits for each batch and uses one slot
 			break

@@ -131,6 +131,7 @@ var rules = map[string]rule{
 	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":      {ours: "arena kernels"},
 	"trainer/flat":       {ours: "kernels trainer"},
+	"trainer/flight":     {ours: "trainer trainer/report"},
 	"trainer/profile":    {ours: "dataloader"},
 	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
 

@@ -24,7 +24,9 @@ type allocator interface {
 
 // measure returns how much there is of everything.
 func (c Checker) measure() (all []amount) {
-	add := func(resource, unit string, n, allowed int64) { all = append(all, amount{resource: resource, unit: unit, n: n, allowed: allowed}) }
+	add := func(resource, unit string, n, allowed int64) {
+		all = append(all, amount{resource: resource, unit: unit, n: n, allowed: allowed})
+	}
 	if c.Trainer != nil {
 		s := c.Trainer.Stats()
 		add("arena in use", "bytes", s.Arena.InUse, 0)
