@@ -64,12 +64,12 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 // bindSlot binds p for a slot.
 func (p *boundProgram) bindSlot(m *memory, s *slot) (err error) {
 	i, b := s.index, m.binding(s.index)
+	if !m.unified && p.mode != compile.Average {
+		b.After = []kernels.Copy{{Dst: s.of(p.objective).outcome, Src: m.span(m.plan.outcome(i))}}
+	}
 	if m.plan.opt.Debug {
 		p.debug[i], err = newDebugger(m, p.ir, b)
 	} else {
-		if !m.unified && p.mode != compile.Average {
-			b.After = []kernels.Copy{{Dst: s.of(p.objective).outcome, Src: m.span(m.plan.outcome(i))}}
-		}
 		p.exec[i], err = m.device.Bind(p.ir.Calls(), b)
 	}
 	if err != nil {

@@ -15,10 +15,10 @@ func (r *Recorder) Dump(w io.Writer, cause string) error {
 	records, owners, total := r.snapshot()
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "flight recorder: %s\n%d steps, the last %d:\n", cause, total, len(records))
-	fmt.Fprintf(b, "%9s %8s %6s %6s %11s %10s %9s %8s %14s %12s %12s  %s\n", "s", "number", "epoch", "step", "loss", "norm", "rate",
+	fmt.Fprintf(b, "%8s %7s %5s %5s %9s %9s %8s %6s %13s %11s %11s  %s\n", "s", "number", "epoch", "step", "loss", "norm", "rate",
 		"waited", "arena", "pinned", "host", "objective")
 	for _, s := range records {
-		fmt.Fprintf(b, "%9.3f %8d %6d %6d %11.5g %10.4g %9.3g %8s %14d %12d %12d  %s\n", s.At.Seconds(), s.Number, s.Epoch, s.Step, s.Loss,
+		fmt.Fprintf(b, "%8.3f %7d %5d %5d %9.5g %9.4g %8.3g %6s %13d %11d %11d  %s\n", s.At.Seconds(), s.Number, s.Epoch, s.Step, s.Loss,
 			s.Norm, s.Rate, s.Waited.Round(time.Millisecond), s.Arena, s.Pinned, s.Host, s.Objective)
 	}
 	if len(owners) > 0 {
