@@ -16,8 +16,8 @@ import (
 
 // epochPass is one pass over a dataset: the loop of training and of evaluation.
 //
-// Two slots overlap reading, uploading and computing. While the device runs step n, the loader
-// fills the other slot with batch n+1:
+// Slots overlap reading, uploading and computing. While the device runs step n, the loader fills the
+// other slots, by default one, with the next batches:
 //
 //	slot 0   │ fill 0 │ step 0 │ fill 2 │ step 2 │ …
 //	slot 1            │ fill 1 │ step 1 │ fill 3 │ …
@@ -38,6 +38,7 @@ type epochPass struct {
 	epoch    int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
 	body     *loopBody // called after each step; nil unless the pass is one of Steps
 	last     Step      // the step that was collected last
+	waits    Waits     // of the pass; zero without Options.Progress
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -59,7 +60,19 @@ type epochPass struct {
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
 // or to upload.
-func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
+func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) error {
+	t := p.t
+	if err := t.plan.opt.agreeOnRefusal(ctx, p.prepare(ctx, ds)); err != nil {
+		return err
+	}
+	if p.mode == compile.Train {
+		t.begin(p)
+	}
+	return p.meet(ctx)
+}
+
+// prepare is the part of open that changes nothing but p, and may be refused.
+func (p *epochPass) prepare(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
 	p.ds = ds
 	if p.mode == compile.Train {
@@ -84,11 +97,9 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
 	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
-		if err := t.begin(p); err != nil {
-			return err
-		}
+		return t.checkContinued(p)
 	}
-	return p.meet(ctx)
+	return nil
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they
@@ -156,7 +167,7 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 			}
 		}
 	}
-	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots[:], p.source.fields))
+	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots, p.source.fields))
 	if err != nil {
 		return err
 	}
@@ -172,7 +183,7 @@ func (p *epochPass) finish(err error) error {
 	if p.body != nil && p.body.paused {
 		return err
 	}
-	drained, closed := p.t.streams.drain(p.t.slots[:]), p.reader.close(nil)
+	drained, closed := p.t.streams.drain(p.t.slots), p.reader.close(nil)
 	switch {
 	case err == nil:
 		err = drained
@@ -265,17 +276,13 @@ func (p *epochPass) rowsBefore(step int) int {
 
 // submit enqueues the step whose batch is in slot s.
 func (p *epochPass) submit(s *slot) error {
-	st := &p.t.streams
 	s.averages = false
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(s.program.enqueue(st, s), p.t.enqueueAverages(s)); err != nil {
-		return err
-	}
-	if err := st.compute.Record(s.ready); err != nil {
+	if err := p.enqueueStep(s); err != nil {
 		return err
 	}
 	p.profiler.submitted(s)
@@ -306,7 +313,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 		report(Progress{Objective: p.last.Objective, Epoch: p.epoch, Step: p.last.Step, Steps: p.total,
 			Samples: p.rowsBefore(p.last.Step), Loss: sums.loss / sums.weight, Accuracy: p.accuracy(),
 			StepLoss: p.last.Loss, StepAccuracy: p.last.Accuracy, StepNorm: p.last.Norm,
-			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls()})
+			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls(), Waits: p.waits})
 	}
 	if p.body != nil {
 		return p.body.call(ctx, p)
@@ -317,7 +324,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 // finishStep waits for the step in slot s and adds its numbers to the sums.
 func (p *epochPass) finishStep(ctx context.Context, s *slot) error {
 	t := p.t
-	if err := s.ready.Sync(); err != nil {
+	if err := p.awaitStep(s); err != nil {
 		return p.stepError(s.batch.Step, err)
 	}
 	p.profiler.finished(s)

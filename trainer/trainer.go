@@ -22,7 +22,7 @@ type Trainer struct {
 	// Only the caller that has the device uses these.
 	memory    *memory
 	streams   streams
-	slots     [2]*slot
+	slots     []*slot
 	programs  programs
 	short     shortPrograms
 	loaders   loaders
@@ -124,6 +124,7 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	if err := t.streams.open(t.memory.device); err != nil {
 		return err
 	}
+	t.slots = make([]*slot, t.plan.opt.slots())
 	for i := range t.slots {
 		if t.slots[i], err = newSlot(t.memory, i, t.plan.opt.room()); err != nil {
 			return err

