@@ -190,8 +190,9 @@ type Options struct {
 	// Default: no call.
 	Progress func(Progress)
 	// Debug checks after every operation that it changed no byte of scratch outside the buffers
-	// that are live, and names the operation if it did (arena.OverrunError). Default: off. It is
-	// slow, enlarges the plan, and needs a device with unified memory.
+	// that are live, and names the operation if it did (arena.OverrunError). Bytes that no buffer
+	// uses are NaN meanwhile. Default: off. It is slow, enlarges the plan, and needs pinned memory for
+	// a copy of the scratch region on a device with memory of its own. Not with a Group.
 	Debug bool
 }
 
