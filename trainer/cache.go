@@ -69,7 +69,9 @@ func (o Options) relevantTo(k programKey) Options {
 	switch {
 	case k.mode != compile.Train:
 		o.Optimizer, o.Guard, o.Recompute, o.Objectives, o.Unfreeze = nil, 0, Recompute{}, nil, nil
-		o.GradientNorm, o.TrainMetrics, o.Group = false, false, nil
+		o.GradientNorm, o.TrainMetrics, o.Group, o.Shard = false, false, nil, 0
+	case !k.window.Updates() && o.Shard == ShardGradients: // parts depend on the optimizer
+		o.Guard, o.GradientNorm = 0, false
 	case !k.window.Updates():
 		o.Optimizer, o.Guard, o.Objectives, o.GradientNorm = nil, 0, nil, false
 	}

@@ -123,6 +123,10 @@ type Options struct {
 	// fails, the calls of all end with an error. Default: one rank. It keeps all gradients until the
 	// update. See docs/scaling.md.
 	Group group.Group
+	// Shard saves memory by keeping only a part of the optimizer's state, or of gradients, on each of
+	// the ranks of Group. Default: each rank has all. It has no effect without several ranks. See
+	// docs/scaling.md#shared-state.
+	Shard Shard
 	// Resident datasets stay on the device: the first pass over one uploads it, and its batches are
 	// lists of indices. Default: every batch is uploaded. A resident dataset takes
 	// dataloader.SampleBytes times its length of device memory. If Resident is not empty and Fields

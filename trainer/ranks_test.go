@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -157,6 +158,9 @@ func TestRanksMixWithOtherOptions(t *testing.T) {
 		size := 2 + r.IntN(2)
 		m.opt.Device, m.opt.Checkpoint, m.opt.Workers = cputest.Open(t, cpu.Options{Threads: 1}), false, 1
 		compare := r.IntN(2) == 0 && !normalized[m.net]
+		if shard := trainer.Shard(r.IntN(3)); shardable(&m.opt) {
+			m.opt.Shard = shard
+		}
 		switch {
 		case compare:
 			if m.net == "dropped" { // which rows a number is drawn for depends on how a short batch is cut
@@ -191,6 +195,14 @@ func TestRanksMixWithOtherOptions(t *testing.T) {
 		compared++
 	}
 	t.Logf("%d mixes trained, %d compared with one rank", trained, compared)
+}
+
+// shardable reports whether ranks can share the state under these options.
+func shardable(o *trainer.Options) bool {
+	whole := func(opt optim.Optimizer) bool { return opt != nil && opt.Op().Block == 0 }
+	return !whole(o.Optimizer) && !slices.ContainsFunc(o.Objectives, func(x trainer.Objective) bool { return whole(x.Optimizer) }) &&
+		!slices.ContainsFunc(o.Groups, func(g trainer.Group) bool { return whole(g.Optimizer) }) &&
+		!slices.ContainsFunc(o.Keep, func(name string) bool { return strings.Contains(name, "/grad") })
 }
 
 // capacityOf returns the bytes that the plan of a rank needs.
@@ -315,6 +327,7 @@ func TestABadSampleOfARankIsAnErrorOfAll(t *testing.T) {
 				accumulate = 2
 			}
 			ds := columns(t, 48, dataloader.Column("x", x, 4), dataloader.Column("word", word), dataloader.Column("y", y))
+			shard := trainer.Shard(len(what) % 3)
 			var mu sync.Mutex
 			kinds := make(map[string]int)
 			skip := 0 // an index is a mistake in the data, which is not skipped
@@ -322,7 +335,7 @@ func TestABadSampleOfARankIsAnErrorOfAll(t *testing.T) {
 				skip = 3
 			}
 			ranks(t, 3, func(g group.Group) {
-				tr, err := trainer.New(t.Context(), wordNet, trainer.Options{Device: ownDevice(t, dev, g), SkipNonFinite: skip, Accumulate: accumulate, Batch: 4, Group: g, Fields: ds.Fields(), Sequential: true, Optimizer: optim.SGD{}})
+				tr, err := trainer.New(t.Context(), wordNet, trainer.Options{Device: ownDevice(t, dev, g), SkipNonFinite: skip, Accumulate: accumulate, Shard: shard, Batch: 4, Group: g, Fields: ds.Fields(), Sequential: true, Optimizer: optim.SGD{}})
 				if err != nil {
 					t.Error(err)
 					return

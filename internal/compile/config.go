@@ -171,6 +171,8 @@ type Update struct {
 	GuardEach bool
 	// Ranks: gradients are summed over the ranks of Config.Group before the update. All are kept.
 	Ranks bool
+	// Shard selects what each of several ranks has only its part of. See shard.go.
+	Shard Shard
 }
 
 // Sums reports whether an update starts from the sum of gradients of several steps or ranks.

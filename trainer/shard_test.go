@@ -1,0 +1,130 @@
+package trainer_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// shards are all kinds of sharing.
+var shards = []trainer.Shard{trainer.ShardState, trainer.ShardGradients}
+
+// Ranks that share the state learn the bits that ranks with whole states learn: a sum of parts adds in the same order. With a norm, whose
+// squares are added by parts, they learn the same numbers.
+func TestSharedStateLearnsWhatWholeStateLearns(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 151, 4, 3) // 26 steps of 2 ranks; the last one leaves some ranks without samples
+		for i, o := range optimizers() {
+			if o.Optimizer.Op().Block == 0 {
+				continue
+			}
+			size, accumulate := 2+i%3, 1+i%2*2
+			for _, clip := range []optim.Clip{{Value: 0.1}, {Norm: 0.01}} {
+				opt := trainer.Options{Device: dev, Batch: 3, Fields: ds.Fields(), Clip: clip, Optimizer: o.Optimizer, Seed: 3, Accumulate: accumulate}
+				want, wantResults := trainedTogether(t, size, classifier(4, 33, 3), opt, ds)
+				for _, opt.Shard = range shards {
+					what := fmt.Sprintf("%s, %d ranks, %d steps an update, clip %v, shared %v", o.Name, size, accumulate, clip, opt.Shard)
+					got, results := trainedTogether(t, size, classifier(4, 33, 3), opt, ds)
+					tol := 1e-6
+					if strings.HasSuffix(o.Name, "8") || strings.HasSuffix(o.Name, "16") { // a bit of a gradient decides how a mean is rounded
+						tol = 1e-3
+					}
+					if sameNumbers(t, what, got, want, tol); clip.Norm == 0 && accumulate == 1 && !maps.Equal(got, want) {
+						t.Errorf("%s: %v have other bits", what, differing(got, want))
+					}
+					for k, r := range results {
+						if w := wantResults[k]; r.Samples != w.Samples || !about(r.Loss, w.Loss, 1e-6) {
+							t.Errorf("%s: result %d is %v of %d samples, want %v of %d", what, k, r.Loss, r.Samples, w.Loss, w.Samples)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// Each rank has its part of the state: a P-th, up to padding of each tensor to P parts and a multiple of 256 bytes.
+func TestThePlanHasAPartOfTheState(t *testing.T) {
+	const in, hidden, out, dev = 40, 500, 10, 256
+	model := classifier(in, hidden, out)
+	sizes := []int64{in * hidden, hidden, hidden * out, out}
+	for _, size := range []int{1, 2, 3, 4} {
+		for _, shard := range append([]trainer.Shard{trainer.ShardNothing}, shards...) {
+			ranks(t, size, func(g group.Group) {
+				plan, err := trainer.Plan(t.Context(), model, trainer.Options{Batch: 2, Group: g, Optimizer: optim.Adam{}, Shard: shard, Accumulate: 2})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				cut := func(parts bool) (n int64) {
+					for _, s := range sizes {
+						if parts {
+							s = (s + int64(size) - 1) / int64(size)
+						}
+						n += (4*s + dev - 1) / dev * dev
+					}
+					return n
+				}
+				state, gradients := 2*cut(shard != trainer.ShardNothing), cut(shard == trainer.ShardGradients)
+				for _, r := range plan.Regions {
+					if want, ok := map[string]int64{"optimizer state": state, "gradients": gradients, "parameters": cut(false)}[r.Name]; ok && r.Size != want {
+						t.Errorf("rank %d of %d, shared %v: %s has %d bytes, want %d", g.Rank(), size, shard, r.Name, r.Size, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What no rank has a whole of is refused before any plan.
+func TestSharedStateRefusesWhatNeedsWholeTensors(t *testing.T) {
+	ranks(t, 2, func(g group.Group) {
+		base := trainer.Options{Batch: 2, Group: g, Shard: trainer.ShardState}
+		for what, change := range map[string]func(o *trainer.Options){
+			"optim.Adafactor updates whole parameters":            func(o *trainer.Options) { o.Optimizer = optim.Adafactor{} },
+			"optim.Adafactor of group 0 updates whole parameters": func(o *trainer.Options) { o.Groups = []trainer.Group{{Match: []string{"out/"}, Optimizer: optim.Adafactor{}}} },
+			`"hidden/w/grad"`: func(o *trainer.Options) { o.Keep = []string{"hidden/w/grad"} },
+			"shard 3":         func(o *trainer.Options) { o.Shard = 3 },
+		} {
+			opt := base
+			change(&opt)
+			if _, err := trainer.Plan(t.Context(), small, opt); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), what) {
+				t.Errorf("got %v, want an ErrOption that says %s", err, what)
+			}
+		}
+	})
+	opt := trainer.Options{Batch: 2, Shard: trainer.ShardState, Optimizer: optim.Adafactor{}}
+	if _, err := trainer.Plan(t.Context(), small, opt); err != nil {
+		t.Errorf("one rank: %v", err)
+	}
+}
+
+// A plan's capacity is enough, and one byte less is refused.
+func TestSharedStateNeedsWhatItsPlanSays(t *testing.T) {
+	ds := samples(t, 40, 4, 3)
+	for _, shard := range shards {
+		m := mix{model: small, data: ds, opt: trainer.Options{Batch: 2, Fields: ds.Fields(), Optimizer: optim.Adam{}, Shard: shard, Accumulate: 2}}
+		m.opt.Device = cputest.Open(t, cpu.Options{Threads: 1})
+		m.opt.Memory = capacityOf(t, 3, m)
+		trainedTogether(t, 3, m.model, m.opt, m.data)
+		m.opt.Memory--
+		ranks(t, 3, func(g group.Group) {
+			opt := m.opt
+			opt.Group = g
+			var small *trainer.CapacityError
+			if tr, err := trainer.New(t.Context(), m.model, opt); !errors.As(err, &small) {
+				t.Errorf("rank %d: got %v, want a CapacityError", g.Rank(), err)
+				_ = tr.Close()
+			}
+		})
+	}
+}
