@@ -7,10 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -38,11 +41,11 @@ func TestSharedStateLearnsWhatWholeStateLearns(t *testing.T) {
 					if strings.HasSuffix(o.Name, "8") || strings.HasSuffix(o.Name, "16") { // a bit of a gradient decides how a mean is rounded
 						tol = 1e-3
 					}
-					if sameNumbers(t, what, got, want, tol); clip.Norm == 0 && accumulate == 1 && !maps.Equal(got, want) {
+					if sameNumbers(t, what, got, want, tol); clip.Norm == 0 && accumulate == 1 && o.Optimizer.Op().Block == 1 && !maps.Equal(got, want) {
 						t.Errorf("%s: %v have other bits", what, differing(got, want))
 					}
 					for k, r := range results {
-						if w := wantResults[k]; r.Samples != w.Samples || !about(r.Loss, w.Loss, 1e-6) {
+						if w := wantResults[k]; r.Samples != w.Samples || !about(r.Loss, w.Loss, tol) {
 							t.Errorf("%s: result %d is %v of %d samples, want %v of %d", what, k, r.Loss, r.Samples, w.Loss, w.Samples)
 						}
 					}
@@ -90,8 +93,10 @@ func TestSharedStateRefusesWhatNeedsWholeTensors(t *testing.T) {
 	ranks(t, 2, func(g group.Group) {
 		base := trainer.Options{Batch: 2, Group: g, Shard: trainer.ShardState}
 		for what, change := range map[string]func(o *trainer.Options){
-			"optim.Adafactor updates whole parameters":            func(o *trainer.Options) { o.Optimizer = optim.Adafactor{} },
-			"optim.Adafactor of group 0 updates whole parameters": func(o *trainer.Options) { o.Groups = []trainer.Group{{Match: []string{"out/"}, Optimizer: optim.Adafactor{}}} },
+			"optim.Adafactor updates whole parameters": func(o *trainer.Options) { o.Optimizer = optim.Adafactor{} },
+			"optim.Adafactor of group 0 updates whole parameters": func(o *trainer.Options) {
+				o.Groups = []trainer.Group{{Match: []string{"out/"}, Optimizer: optim.Adafactor{}}}
+			},
 			`"hidden/w/grad"`: func(o *trainer.Options) { o.Keep = []string{"hidden/w/grad"} },
 			"shard 3":         func(o *trainer.Options) { o.Shard = 3 },
 		} {
@@ -126,5 +131,30 @@ func TestSharedStateNeedsWhatItsPlanSays(t *testing.T) {
 				_ = tr.Close()
 			}
 		})
+	}
+}
+
+// Offloading, recomputation and 16 bits change no bit of what ranks learn that share the state; large states are moved too.
+func TestSharedStateMixesWithWhatSavesMemory(t *testing.T) {
+	model, ds := classifier(300, 512, 3), samples(t, 13, 300, 3)
+	for i, shard := range shards {
+		opt := trainer.Options{Device: emutest.OpenChecked(t, emu.Options{Seed: random(t).Uint64()}), Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{},
+			Accumulate: 1 + i, Precision: []arena.DType{0, arena.BFloat16}[i]}
+		want, _ := trainedTogether(t, 2, model, opt, ds)
+		opt.Shard = shard
+		for what, change := range map[string]func(o *trainer.Options){
+			"nothing":    func(*trainer.Options) {},
+			"state":      func(o *trainer.Options) { o.Offload.State = true },
+			"parameters": func(o *trainer.Options) { o.Offload.Parameters = true },
+			"all":        func(o *trainer.Options) { o.Offload, o.Recompute.Layers = offloaded, []string{"hidden"} },
+		} {
+			own := opt
+			change(&own)
+			got, _ := trainedTogether(t, 2, model, own, ds)
+			if i == 0 && !maps.Equal(got, want) {
+				t.Errorf("%s: %v have other bits", what, differing(got, want))
+			}
+			sameNumbers(t, what, got, want, 1e-5)
+		}
 	}
 }

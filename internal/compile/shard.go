@@ -147,5 +147,6 @@ func (c *compiler) applyShards(trained []frontend.Param, grads []kernels.Value, 
 			c.Needed = append(c.Needed, c.Apply(kernels.UnpackShard, a, p.Value, gathered))
 		}
 	}
+	c.rules = append(c.rules, kernels.UnpackShard) // of offloaded parameters, too
 	return nil
 }
