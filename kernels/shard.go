@@ -132,7 +132,6 @@ var PlaceShards = Register(&Op{
 //	x [...], bucket [Ranks, row] → x
 var UnpackShard = Register(&Op{
 	Name: "unpack_shard", Updates: []int8{0}, Cost: noFlops,
-	Moves: func(input int) bool { return input == 1 },
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
 		a, err := shardAttrs("unpack_shard", attrs, in, 2)
 		if err != nil {

@@ -436,9 +436,17 @@ func TestARankThatFailsEndsThePassesOfAll(t *testing.T) {
 }
 
 func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
+	for _, shard := range []trainer.Shard{trainer.ShardNothing, trainer.ShardState} {
+		stepMakesNoHeapObjects(t, shard)
+	}
+}
+
+// stepMakesNoHeapObjects counts the heap objects of the steps of two ranks.
+func stepMakesNoHeapObjects(t *testing.T, shard trainer.Shard) {
+	t.Helper()
 	ds := samples(t, 80, 4, 3)
 	ranks(t, 2, func(g group.Group) {
-		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.Adam{}}
+		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.Adam{}, Shard: shard}
 		var first, last runtime.MemStats
 		opt.Progress = func(p trainer.Progress) {
 			switch p.Step {
@@ -463,7 +471,7 @@ func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
 			best = min(best, last.Mallocs-first.Mallocs)
 		}
 		if best != 0 {
-			t.Errorf("rank %d: %d heap objects in %d steps, want 0", g.Rank(), best, ds.Len()/4-5)
+			t.Errorf("shared %v, rank %d: %d heap objects in %d steps, want 0", shard, g.Rank(), best, ds.Len()/4-5)
 		}
 	})
 }

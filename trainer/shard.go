@@ -1,9 +1,17 @@
 package trainer
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -60,4 +68,136 @@ func (o *Options) checkShard(bad *mistakes) {
 	for i, g := range o.Groups {
 		whole(fmt.Sprintf(" of group %d", i), g.Optimizer)
 	}
+}
+
+// share completes a tensor of the state whose home has a part of it, or a summand.
+func (p *planned) share(x *stateTensor) {
+	region := x.home.Ref.Region
+	if !p.opt.shards() || !isState(region) && region != ir.Gradients {
+		return
+	}
+	if region == ir.Gradients && p.opt.Shard == ShardState {
+		x.adds = !strings.HasPrefix(x.home.Name, ir.WeightUnit)
+		return
+	}
+	if whole, ok := p.wholeSpec(x.home.Name, region); ok {
+		x.Spec, x.ranks = whole, p.opt.ranks()
+	}
+	x.adds = x.ranks == 0 && strings.HasPrefix(x.home.Name, ir.WeightSum)
+}
+
+// wholeSpec returns the spec of a gradient or a state, by the name of its home, if ranks share it.
+func (p *planned) wholeSpec(name string, region arena.Region) (kernels.Spec, bool) {
+	for i, prog := range p.trainings() {
+		update := p.update(&p.opt, programKey{mode: compile.Train, objective: i, stage: len(p.opt.Unfreeze)}, false)
+		for _, param := range prog.Trained {
+			rest, ok := strings.CutPrefix(name, param)
+			if !ok {
+				continue
+			}
+			if update.Own != nil && update.Own(param) {
+				rest = strings.TrimSuffix(rest, " of "+p.objectiveName(i))
+			}
+			spec := p.parameter(param).Spec
+			if rest == "" && region == ir.Gradients {
+				return spec, true
+			}
+			for _, s := range statesOf(update.RuleFor(param, spec), spec) {
+				if rest == "/"+s.Name && isState(region) {
+					return s.Spec, true
+				}
+			}
+		}
+	}
+	return kernels.Spec{}, false
+}
+
+// statesOf returns the states of a rule for a parameter.
+func statesOf(r *compile.Rule, param kernels.Spec) []kernels.State {
+	if r.States == nil {
+		return nil
+	}
+	return r.States(param)
+}
+
+// rank returns the number of the part of the tensor that this rank has.
+func (x *stateTensor) rank(o *Options) int {
+	if x.ranks == 0 {
+		return 0
+	}
+	return o.rank()
+}
+
+// part returns what this rank's home has of the bytes of a whole tensor: its part, or all. Of a sum,
+// the first rank has all, and the others have zeros.
+func (x *stateTensor) part(whole []byte, o *Options) []byte {
+	size := int(x.home.Spec.Bytes())
+	switch {
+	case x.adds && o.rank() > 0:
+		return make([]byte, size)
+	case x.ranks == 0:
+		return whole
+	}
+	start := min(o.rank()*size, len(whole))
+	if end := start + size; end <= len(whole) {
+		return whole[start:end]
+	}
+	padded := make([]byte, size)
+	copy(padded, whole[start:])
+	return padded
+}
+
+// checkGather returns an error where ranks that share the state cannot exchange it: while a pass runs,
+// their steps are not the same.
+func (t *Trainer) checkGather() error {
+	if t.plan.opt.shards() && t.usage.passes() {
+		return fmt.Errorf("the trainer is %w: the ranks share its state (Options.Shard): call it on all ranks, between passes or in the body of Steps", ErrBusy)
+	}
+	return nil
+}
+
+// agreeToGather returns an error if a rank cannot capture its state; own is why this one cannot. A rank
+// of whose own the state is returns own.
+func (t *Trainer) agreeToGather(ctx context.Context, own error) error {
+	if !t.plan.opt.shards() {
+		return own
+	}
+	var text []byte
+	if own != nil {
+		text = []byte(own.Error())
+	}
+	all, err := group.Exchange(ctx, t.plan.opt.Group, text)
+	if err != nil || own != nil {
+		return cmp.Or(own, err)
+	}
+	for rank, text := range all {
+		if len(text) > 0 {
+			return fmt.Errorf("the state is %w on rank %d: %s", ErrBusy, rank, text)
+		}
+	}
+	return nil
+}
+
+// gatherState completes the copies of tensors by the parts of the other ranks. No step is in flight on
+// any rank.
+func (t *Trainer) gatherState(tensors []stateTensor) error {
+	if err := t.captures.copied.Sync(); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range tensors {
+		x := &tensors[i]
+		op := group.Op{Kind: group.AllGather, Type: arena.Uint8, Label: x.Name}
+		switch {
+		case x.adds:
+			op.Kind, op.Type = group.Sum, x.Spec.Type
+		case x.ranks == 0:
+			continue
+		}
+		span := t.memory.stateSpan(x.offset, x.bytes())
+		t.memory.willWrite(span)
+		op.Data = bytesOf(span)
+		errs = append(errs, group.Once(t.plan.opt.Group, op))
+	}
+	return errors.Join(errs...)
 }
