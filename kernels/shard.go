@@ -153,8 +153,8 @@ var UnpackShard = Register(&Op{
 	},
 })
 
-// ShardMove is a run of elements that PackShards, TakeShard, PlaceShards or UnpackShard writes to
-// output 0.
+// ShardMove is a run of elements that PackShards, TakeShard, PlaceShards, UnpackShard or PutShard
+// writes to output 0.
 type ShardMove struct {
 	Input int // that has them; -1: they are zero
 	From  int // index of the first one in the input
@@ -163,7 +163,7 @@ type ShardMove struct {
 }
 
 // ShardMoves returns the moves of an operation with attributes a, which write each element of its
-// output once, in order: in are its operands.
+// output once, in order, or of PutShard those that change: in are its operands.
 func (a ShardAttrs) ShardMoves(op *Op, in []Spec) []ShardMove {
 	switch op {
 	case PackShards:
@@ -172,6 +172,8 @@ func (a ShardAttrs) ShardMoves(op *Op, in []Spec) []ShardMove {
 		return takenMoves(a, in)
 	case PlaceShards:
 		return placedMoves(a, in)
+	case PutShard:
+		return putMoves(a, in)
 	}
 	return unpackedMoves(a, in)
 }
@@ -235,10 +237,19 @@ func unpackedMoves(a ShardAttrs, in []Spec) []ShardMove {
 	return m.all
 }
 
+func putMoves(a ShardAttrs, _ []Spec) []ShardMove {
+	m := shardMoves{end: a.Rank * a.row()}
+	m.add(1, 0, a.row(), a.row())
+	return m.all
+}
+
 func refShards(moves func(ShardAttrs, []Spec) []ShardMove, attrs any, in, out []Tensor) {
 	specs := make([]Spec, len(in))
 	for i, x := range in {
 		specs[i] = x.Spec
+	}
+	if out[0].Spec.Equal(specs[0]) {
+		copy(out[0].Data, in[0].Data)
 	}
 	for _, m := range moves(attrs.(ShardAttrs), specs) {
 		to := out[0].Data[m.To : m.To+m.Elems]
@@ -249,6 +260,29 @@ func refShards(moves func(ShardAttrs, []Spec) []ShardMove, attrs any, in, out []
 		}
 	}
 }
+
+// PutShard replaces a rank's part of a tensor that is a bucket of its own; the other parts stay.
+//
+//	x [...] of Ranks · row elements, part [row] → x
+var PutShard = Register(&Op{
+	Name: "put_shard", Updates: []int8{0}, Cost: noFlops,
+	Infer: func(attrs any, in []Spec) ([]Spec, error) {
+		a, err := shardAttrs("put_shard", attrs, in, 2)
+		if err != nil {
+			return nil, err
+		}
+		if len(a.Parts) != 1 || in[0].Shape.Elems() != a.Ranks*a.row() || !in[1].Shape.Equal(Shape{a.row()}) {
+			return nil, shapeError("put_shard", "takes %d parts and one of them, not %v", a.Ranks, in)
+		}
+		return in[:1], nil
+	},
+	Ref: func(attrs any, in, out []Tensor) { refShards(putMoves, attrs, in, out) },
+	Cases: func(r *rand.Rand, float arena.DType) Case {
+		a := ShardAttrs{Ranks: 1 + r.IntN(4), Parts: []int{randomDim(r)}}
+		a.Rank = r.IntN(a.Ranks)
+		return Case{Attrs: a, In: []Spec{{float, Shape{a.Parts[0], a.Ranks}}, {float, Shape{a.Parts[0]}}}, Fill: fillAny}
+	},
+})
 
 // bucket returns the spec of the bucket.
 func (a ShardAttrs) bucket(t arena.DType) Spec { return Spec{t, Shape{a.Ranks, a.row()}} }

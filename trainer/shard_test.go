@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gorgonia.org/gorgonia"
+
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/cputest"
@@ -15,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -155,6 +158,43 @@ func TestSharedStateMixesWithWhatSavesMemory(t *testing.T) {
 				t.Errorf("%s: %v have other bits", what, differing(got, want))
 			}
 			sameNumbers(t, what, got, want, 1e-5)
+		}
+	}
+}
+
+// Large parameters are buckets of their own, without a copy where the ranks have equal parts; equal ones stay apart, also on a rank without
+// samples.
+func TestLargeParametersAreSharedInPlace(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x := net.Input("x", batch, 256)
+		h := x
+		for i := range 3 {
+			h = net.Dense(h, fmt.Sprint("hidden", i), 256, layers.Tanh)
+		}
+		return net.Classifier(x, net.Dense(h, "out", 3, nil))
+	}
+	ds := samples(t, 13, 256, 3)
+	for _, size := range []int{2, 3, 4} {
+		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Fields: ds.Fields(), Optimizer: optim.Adam{}, Seed: 3}
+		want, _ := trainedTogether(t, size, model, opt, ds)
+		for _, opt.Shard = range shards {
+			if got, _ := trainedTogether(t, size, model, opt, ds); !maps.Equal(got, want) {
+				t.Errorf("%d ranks, shared %v: %v have other bits", size, opt.Shard, differing(got, want))
+			}
+			ranks(t, size, func(g group.Group) {
+				own := opt
+				own.Group = g
+				plan, err := trainer.Plan(t.Context(), model, own)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				copies := strings.Contains(strings.Join(plan.Programs[0].Labels, "\n"), "unpack hidden1/w")
+				if copies != (size == 3) {
+					t.Errorf("%d ranks: a parameter of 2^16 elements is copied: %v", size, copies)
+				}
+			})
 		}
 	}
 }

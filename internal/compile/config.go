@@ -173,6 +173,9 @@ type Update struct {
 	Ranks bool
 	// Shard selects what each of several ranks has only its part of. See shard.go.
 	Shard Shard
+	// Accumulates: there are windows of several steps, though the step may have an update of its own.
+	// With ShardState gradients then have homes in any case.
+	Accumulates bool
 }
 
 // Sums reports whether an update starts from the sum of gradients of several steps or ranks.

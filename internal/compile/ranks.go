@@ -203,6 +203,9 @@ func (c *compiler) agree(guard kernels.Value) (kernels.Value, error) {
 // buckets cuts parameters, in the order in which their gradients are made, into buckets of one type
 // and about bucketBytes.
 func (c *compiler) buckets(ps []frontend.Param) (all [][]string) {
+	if c.shards() {
+		return c.shardBuckets(ps)
+	}
 	var bytes int64
 	var last arena.DType
 	for _, p := range ps {

@@ -2,7 +2,9 @@ package compile
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
@@ -54,7 +56,7 @@ func (c *compiler) shardAttrs(bucket ...frontend.Param) (kernels.ShardAttrs, err
 // keepShards is keepAll where the ranks share gradients: those of the update become this rank's parts.
 func (c *compiler) keepShards(trained []frontend.Param, grads []kernels.Value, guard kernels.Value) (_, scale kernels.Value, err error) {
 	u := &c.cfg.Update
-	if u.Window != Alone && u.Shard == ShardState { // the window adds up whole gradients
+	if u.Shard == ShardState && (u.Window != Alone || u.Accumulates) { // windows add up whole gradients
 		if err := c.keepGradients(trained, grads); err != nil {
 			return guard, kernels.None, err
 		}
@@ -93,13 +95,8 @@ func (c *compiler) scatterGradients(ps []frontend.Param, grads []kernels.Value) 
 		if err != nil {
 			return err
 		}
-		var whole []kernels.Value
-		for _, p := range bucket {
-			whole = append(whole, grads[p.Value])
-		}
 		label := c.label(fmt.Sprintf("gradients %d", i))
-		c.Label, c.Owner, c.Mark = "pack "+label, "ranks", ""
-		packed := c.Apply(kernels.PackShards, a, whole...)
+		packed := c.pack(label, a, bucket, grads)
 		summed := c.collect(group.ReduceScatter, "reduce-scatter of", label, []kernels.Value{packed})[0]
 		for k, p := range bucket {
 			a.Tensor = k
@@ -108,6 +105,82 @@ func (c *compiler) scatterGradients(ps []frontend.Param, grads []kernels.Value) 
 		}
 	}
 	return nil
+}
+
+// pack returns a bucket of gradients. Equal parts of one gradient are a bucket already, if nobody else
+// needs the gradient.
+func (c *compiler) pack(label string, a kernels.ShardAttrs, bucket []frontend.Param, grads []kernels.Value) kernels.Value {
+	c.Label, c.Owner, c.Mark = "pack "+label, "ranks", ""
+	if dx := grads[bucket[0].Value]; len(bucket) == 1 && c.parts(a, bucket[0]) && c.own(dx, grads) {
+		return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{a.Ranks, a.Parts[0]}}, dx)
+	}
+	var whole []kernels.Value
+	for _, p := range bucket {
+		whole = append(whole, grads[p.Value])
+	}
+	return c.Apply(kernels.PackShards, a, whole...)
+}
+
+// parts reports whether a parameter is cut without padding.
+func (c *compiler) parts(a kernels.ShardAttrs, p frontend.Param) bool {
+	return c.Spec(p.Value).Shape.Elems() == a.Ranks*a.Parts[0]
+}
+
+// own reports whether the bytes of a gradient may be overwritten: an instruction has made them, and they
+// are those of no other gradient.
+func (c *compiler) own(dx kernels.Value, grads []kernels.Value) bool {
+	made, users := c.unreshaped(dx), 0
+	for _, p := range c.forward.Params {
+		if g := grads[p.Value]; !p.Frozen && g != kernels.None && c.unreshaped(g) == made {
+			users++
+		}
+	}
+	in := c.Maker(made)
+	return users == 1 && in != nil && in.Op.View == nil
+}
+
+// Sizes of buckets whose parts are shared. A bucket is packed while its gradients are still there, and
+// parameters are exchanged through a copy. So large parameters, which need neither, are buckets of
+// their own, and the others are smaller than buckets of sums.
+const (
+	loneBytes        = 256 << 10
+	shardBucketBytes = 1 << 20
+)
+
+// shardBuckets is buckets where the ranks share the state.
+func (c *compiler) shardBuckets(ps []frontend.Param) [][]string {
+	type bucket struct {
+		names []string
+		bytes int64
+		last  int // index of its last parameter
+	}
+	var all []*bucket
+	var open *bucket // takes more parameters
+	var of arena.DType
+	for i, p := range ps {
+		s := c.Spec(p.Value)
+		b := &bucket{}
+		a, err := c.shardAttrs(p)
+		lone := err == nil && s.Bytes() >= loneBytes && c.parts(a, p)
+		if !lone {
+			if open == nil || open.bytes >= shardBucketBytes || s.Type != of || len(open.names) == kernels.MaxReduced {
+				open, of = b, s.Type
+			} else {
+				b = open
+			}
+		}
+		if b.names == nil {
+			all = append(all, b)
+		}
+		b.names, b.bytes, b.last = append(b.names, p.Name), b.bytes+s.Bytes(), i
+	}
+	// Ranks send in the order in which buckets are complete.
+	slices.SortStableFunc(all, func(a, b *bucket) int { return a.last - b.last })
+	names := make([][]string, len(all))
+	for i, b := range all {
+		names[i] = b.names
+	}
+	return names
 }
 
 // sumSquares replaces sums of squares of this rank's parts by those of the whole tensors.
@@ -137,16 +210,25 @@ func (c *compiler) applyShards(trained []frontend.Param, grads []kernels.Value, 
 			}
 			own, c.Needed = append(own, out[0]), append(c.Needed, out[1:]...)
 		}
-		label := c.label(fmt.Sprintf("parameters %d", i))
-		c.Label, c.Owner = "place "+label, "ranks"
-		placed := c.Apply(kernels.PlaceShards, a, own...)
-		gathered := c.collect(group.AllGather, "all-gather of", label, []kernels.Value{placed})[0]
-		for k, p := range bucket {
-			a.Tensor = k
-			c.Label, c.Owner = "unpack "+p.Name, ir.OwnerOf(p.Name)
-			c.Needed = append(c.Needed, c.Apply(kernels.UnpackShard, a, p.Value, gathered))
-		}
+		c.exchange(c.label(fmt.Sprintf("parameters %d", i)), a, bucket, own)
 	}
 	c.rules = append(c.rules, kernels.UnpackShard) // of offloaded parameters, too
 	return nil
+}
+
+// exchange gives all ranks the parameters of a bucket, whose parts each rank has updated.
+func (c *compiler) exchange(label string, a kernels.ShardAttrs, bucket []frontend.Param, own []kernels.Value) {
+	c.Label, c.Owner = "place "+label, "ranks"
+	if w := bucket[0].Value; len(bucket) == 1 && c.parts(a, bucket[0]) && c.Values[w].Ref.Region == ir.Parameters {
+		w = c.Apply(kernels.PutShard, a, w, own[0])
+		c.Needed = append(c.Needed, c.collect(group.AllGather, "all-gather of", label, []kernels.Value{w})...)
+		return
+	}
+	placed := c.Apply(kernels.PlaceShards, a, own...)
+	gathered := c.collect(group.AllGather, "all-gather of", label, []kernels.Value{placed})[0]
+	for k, p := range bucket {
+		a.Tensor = k
+		c.Label, c.Owner = "unpack "+p.Name, ir.OwnerOf(p.Name)
+		c.Needed = append(c.Needed, c.Apply(kernels.UnpackShard, a, p.Value, gathered))
+	}
 }

@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// bindShards prepares the moves of PackShards, TakeShard, PlaceShards or UnpackShard.
+// bindShards prepares the moves of PackShards, TakeShard, PlaceShards, UnpackShard or PutShard.
 func bindShards(b *binding) (func(), error) {
 	to, size := b.bytes(b.Out[0]), int(b.Out[0].Type.Size())
 	type move struct{ to, from []byte } // without from: zeros

@@ -117,6 +117,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.TakeShard:   {bindShards, nil},
 	kernels.PlaceShards: {bindShards, nil},
 	kernels.UnpackShard: {bindShards, nil},
+	kernels.PutShard:    {bindShards, nil},
 }
 
 // lookup returns the kernel of op: its entry in the table, the elementwise engine, or its

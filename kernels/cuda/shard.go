@@ -2,7 +2,7 @@ package cuda
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// bindShards prepares the moves of PackShards, TakeShard, PlaceShards or UnpackShard.
+// bindShards prepares the moves of PackShards, TakeShard, PlaceShards, UnpackShard or PutShard.
 func bindShards(b *binding) error {
 	size := b.Out[0].Type.Size()
 	for _, m := range b.Attrs.(kernels.ShardAttrs).ShardMoves(b.Op, kernels.Specs(b.In)) {

@@ -99,6 +99,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.TakeShard:   {bindShards, nil},
 	kernels.PlaceShards: {bindShards, nil},
 	kernels.UnpackShard: {bindShards, nil},
+	kernels.PutShard:    {bindShards, nil},
 }
 
 // lookup returns the kernel of op, and whether it has one.
