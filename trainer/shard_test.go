@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -197,4 +198,30 @@ func TestLargeParametersAreSharedInPlace(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Explore has what ranks can share among its choices, and rules that need whole parameters only with nothing shared.
+func TestExploreTriesWhatRanksShare(t *testing.T) {
+	ranks(t, 3, func(g group.Group) {
+		opt := trainer.Options{Batch: 4, Group: g, Optimizer: optim.Adam{}}
+		x, err := trainer.Explore(t.Context(), classifier(64, 128, 10), opt, trainer.ExploreOptions{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		at := slices.Index(x.Axes, "shared by 3 ranks")
+		least, of := make(map[string]int64), make(map[string]bool)
+		for i, c := range x.Choices.Choices {
+			if x.Options[i].Shard.String() != c.Settings[at] {
+				t.Errorf("choice %v has options that share %v", c.Settings, x.Options[i].Shard)
+			}
+			if n, ok := least[c.Settings[at]]; c.Settings[0] == "adam" && (!ok || c.Total < n) {
+				least[c.Settings[at]] = c.Total
+			}
+			of[c.Settings[0]+" "+c.Settings[at]] = true
+		}
+		if least["state"] >= least["nothing"] || of["adafactor state"] || !of["adafactor nothing"] || !of["adam state, gradients"] {
+			t.Errorf("least bytes %v, choices %v", least, of)
+		}
+	})
 }

@@ -126,8 +126,8 @@ func (c *compiler) parts(a kernels.ShardAttrs, p frontend.Param) bool {
 	return c.Spec(p.Value).Shape.Elems() == a.Ranks*a.Parts[0]
 }
 
-// own reports whether the bytes of a gradient may be overwritten: an instruction has made them, and they
-// are those of no other gradient.
+// own reports whether the bytes of a gradient may be overwritten: they are its home, or an instruction has
+// made them, and they are those of no other gradient.
 func (c *compiler) own(dx kernels.Value, grads []kernels.Value) bool {
 	made, users := c.unreshaped(dx), 0
 	for _, p := range c.forward.Params {
@@ -135,8 +135,8 @@ func (c *compiler) own(dx kernels.Value, grads []kernels.Value) bool {
 			users++
 		}
 	}
-	in := c.Maker(made)
-	return users == 1 && in != nil && in.Op.View == nil
+	home := c.Values[made].Home && c.Values[made].Ref.Region == ir.Gradients
+	return users == 1 && (home || c.Maker(made) != nil)
 }
 
 // Sizes of buckets whose parts are shared. A bucket is packed while its gradients are still there, and
