@@ -26,9 +26,9 @@ type AllReduceAttrs struct {
 //
 // With another Kind it is that operation, on the rows of a bucket instead of on tensors.
 //
-// Every rank runs the same operations in the same order. On a device with unified memory AllReduce
-// returns at once, so that other calls run meanwhile; on others it returns with the sums, and Await
-// does nothing. Neither has a gradient: the compiler adds them after the gradients.
+// Every rank runs the same operations in the same order. On kernels/cpu and kernels/emu
+// AllReduce returns at once, so that other calls run meanwhile; on kernels/cuda it returns with the
+// sums, and Await does nothing. Neither has a gradient: the compiler adds them after the gradients.
 var AllReduce = Register(&Op{
 	Name: "all_reduce", Updates: reducedOperands, OnHost: true,
 	Infer: func(attrs any, in []Spec) ([]Spec, error) { return inferReduced("all_reduce", attrs, in) },
@@ -123,6 +123,9 @@ func (a AllReduceAttrs) Prepare(data []byte) (group.Operation, error) {
 
 // alone reports whether g has no other ranks.
 func alone(g group.Group) bool { return g == nil || g.Size() == 1 }
+
+// Sums reports whether ranks add, else they exchange parts.
+func (a AllReduceAttrs) Sums() bool { return a.Kind != group.AllGather }
 
 // String names the operation in plans and errors.
 func (a AllReduceAttrs) String() string { return a.Label }

@@ -64,8 +64,8 @@ func (o Options) relevantTo(k programKey) Options {
 	} else {
 		o.Accumulate = 2 // as any window
 	}
-	o.Memory, o.Recompute.Auto = 0, false        // they determine the budget
-	o.Average = optim.Average{}                  // k says whether it is one of the averages
+	o.Memory, o.Recompute.Auto = 0, false // they determine the budget
+	o.Average = optim.Average{}           // k says whether it is one of the averages
 	o.Objectives = slices.Clone(o.Objectives)
 	for i := range o.Objectives {
 		o.Objectives[i].Schedule, o.Objectives[i].Every = nil, 0
@@ -74,7 +74,8 @@ func (o Options) relevantTo(k programKey) Options {
 	switch {
 	case k.mode != compile.Train:
 		o.Optimizer, o.Guard, o.Recompute, o.Objectives, o.Unfreeze = nil, 0, Recompute{}, nil, nil
-		o.GradientNorm, o.TrainMetrics, o.Group, o.Shard, o.Accumulate = false, false, nil, 0, 0
+		o.GradientNorm, o.TrainMetrics, o.Group, o.SyncBatchNorm = false, false, nil, false
+		o.Shard, o.Accumulate = 0, 0
 	case !k.window.Updates() && o.Shard == ShardGradients: // parts depend on the optimizer
 		o.Guard, o.GradientNorm = 0, false
 	case !k.window.Updates():

@@ -176,6 +176,8 @@ type Update struct {
 	// Accumulates: there are windows of several steps, though the step may have an update of its own.
 	// With ShardState gradients then have homes in any case.
 	Accumulates bool
+	// SyncNorms: batch normalization uses the statistics of the samples of all ranks. See syncnorm.go.
+	SyncNorms bool
 }
 
 // Sums reports whether an update starts from the sum of gradients of several steps or ranks.

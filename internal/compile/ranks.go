@@ -85,6 +85,9 @@ func (c *compiler) sumResults(named []ir.Result) error {
 	}
 	for i := range c.forward.Statistics {
 		s := &c.forward.Statistics[i]
+		if s.Shared {
+			continue
+		}
 		// The factor depends on the rows of the rank.
 		s.Mean = c.times(c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: s.Attrs.Factor}, s.Batch), share)
 		s.Attrs.Factor = 1
@@ -158,7 +161,9 @@ func (c *compiler) sumGradients(ps []frontend.Param, grads []kernels.Value) {
 		for _, p := range bucket {
 			vs = append(vs, grads[p.Value])
 		}
-		for k, v := range c.sum(c.label(fmt.Sprintf("gradients %d", i)), vs) {
+		sums := c.sum(c.label(fmt.Sprintf("gradients %d", i)), vs)
+		c.recordBucket(c.Buckets[i])
+		for k, v := range sums {
 			grads[bucket[k].Value] = v
 		}
 	}
@@ -174,7 +179,7 @@ func (c *compiler) chooseBuckets(ps []frontend.Param) [][]frontend.Param {
 		c.Buckets = c.cfg.Buckets
 	}
 	if c.Buckets == nil {
-		c.Buckets = c.buckets(ps)
+		c.Buckets = c.cutBuckets(ps)
 	}
 	all := make([][]frontend.Param, len(c.Buckets))
 	for i, names := range c.Buckets {
@@ -200,9 +205,9 @@ func (c *compiler) agree(guard kernels.Value) (kernels.Value, error) {
 	return agreed[0], nil
 }
 
-// buckets cuts parameters, in the order in which their gradients are made, into buckets of one type
+// cutBuckets cuts parameters, in the order in which their gradients are made, into buckets of one type
 // and about bucketBytes.
-func (c *compiler) buckets(ps []frontend.Param) (all [][]string) {
+func (c *compiler) cutBuckets(ps []frontend.Param) (all [][]string) {
 	if c.shards() {
 		return c.shardBuckets(ps)
 	}

@@ -98,6 +98,7 @@ func (c *compiler) scatterGradients(ps []frontend.Param, grads []kernels.Value) 
 		label := c.label(fmt.Sprintf("gradients %d", i))
 		packed := c.pack(label, a, bucket, grads)
 		summed := c.collect(group.ReduceScatter, "reduce-scatter of", label, []kernels.Value{packed})[0]
+		c.recordBucket(c.Buckets[i])
 		for k, p := range bucket {
 			a.Tensor = k
 			c.Label, c.Owner = "own part of d"+p.Name, ir.OwnerOf(p.Name)
