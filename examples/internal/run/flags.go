@@ -53,6 +53,7 @@ type Flags struct {
 
 	Ranks int  // ranks of this process; below 2: one
 	MPI   bool // this process is a rank of its launcher's
+	Shard string
 
 	Run   string // folder of the record of the training; empty: none
 	Serve string // address of its page; empty: none
@@ -120,6 +121,7 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	f.addRecord(fs)
 	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
 	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")
+	fs.StringVar(&f.Shard, "shard", f.Shard, "`values` of which each rank has a part: state, or state,gradients; empty: none")
 	AddCheckpoint(fs, &f.Checkpoint, &f.Resume, &f.Every)
 	for _, add := range add {
 		if add != nil {
@@ -185,6 +187,15 @@ func (f *Flags) Options() (trainer.Options, error) {
 				opt.Offload.Layers = append(opt.Offload.Layers, what)
 			}
 		}
+	}
+	switch f.Shard {
+	case "", "none":
+	case "state":
+		opt.Shard = trainer.ShardState
+	case "state,gradients":
+		opt.Shard = trainer.ShardGradients
+	default:
+		return opt, &FlagError{"shard", strconv.Quote(f.Shard), "use state, or state,gradients"}
 	}
 	switch f.Guard {
 	case "", "step":
