@@ -118,11 +118,16 @@ type Options struct {
 	// Group shares each batch among the ranks of a group, each of which has a device and a trainer of
 	// its own: an epoch has steps of Batch samples a rank. Gradients are summed over the ranks, and so
 	// are losses, metrics and the running statistics of batch normalization, whose statistics of a
-	// batch are each rank's own. All ranks make the same calls of New, Fit, Steps, Step and Evaluate
+	// batch are each rank's own unless SyncBatchNorm is set. All ranks make the same calls of New, Fit, Steps, Step and Evaluate
 	// with the same options and data, and end with the same bits; Predict is a rank's own. If a rank
 	// fails, the calls of all end with an error. Default: one rank. It keeps all gradients until the
 	// update. See docs/scaling.md.
 	Group group.Group
+	// SyncBatchNorm normalizes a batch by the mean and variance of the samples of all ranks of Group, so
+	// that a rank may have few samples, or one. Default: each rank uses those of its own samples. It
+	// costs two sums over the ranks for each batch normalization in each step, which the ranks wait
+	// for. Frozen layers and evaluation use running statistics in any case. See docs/scaling.md.
+	SyncBatchNorm bool
 	// Resident datasets stay on the device: the first pass over one uploads it, and its batches are
 	// lists of indices. Default: every batch is uploaded. A resident dataset takes
 	// dataloader.SampleBytes times its length of device memory. If Resident is not empty and Fields

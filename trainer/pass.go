@@ -60,7 +60,19 @@ type epochPass struct {
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
 // or to upload.
-func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
+func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) error {
+	t := p.t
+	if err := t.plan.opt.agreeOnRefusal(ctx, p.prepare(ctx, ds)); err != nil {
+		return err
+	}
+	if p.mode == compile.Train {
+		t.begin(p)
+	}
+	return p.meet(ctx)
+}
+
+// prepare is the part of open that changes nothing but p, and may be refused.
+func (p *epochPass) prepare(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
 	p.ds = ds
 	if p.mode == compile.Train {
@@ -85,11 +97,9 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
 	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
-		if err := t.begin(p); err != nil {
-			return err
-		}
+		return t.checkContinued(p)
 	}
-	return p.meet(ctx)
+	return nil
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they

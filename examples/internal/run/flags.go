@@ -41,6 +41,7 @@ type Flags struct {
 	Precision    string
 	Offload      string
 	Plan         bool
+	Quiet        bool
 	WhatFits     Bytes
 	Picture      string
 	Compare      bool
@@ -107,6 +108,7 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.StringVar(&f.Offload, "offload", f.Offload, "`values` to keep in pinned host memory: state, parameters, or both as state,parameters; layer names select layers; empty: none")
 	fs.StringVar(&f.Precision, "precision", f.Precision, "type of kept activations and of the inputs of products: float32, bfloat16 or float16")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
+	fs.BoolVar(&f.Quiet, "quiet", f.Quiet, "print nothing but errors: no plan, no progress bar, no line after an epoch")
 	fs.Var(&f.WhatFits, "what-fits", "print the settings that fit in `bytes` of memory, such as 8MiB, with the recommended one marked, and stop")
 	fs.StringVar(&f.Picture, "picture", f.Picture, "draw the memory plan to `file`: a page (.html) or a map (.svg, .png); without -plan, .png is the picture of an example that has one")
 	fs.BoolVar(&f.Compare, "compare", f.Compare, "show on the page of -picture the plan without -recompute, -offload, -guard and -precision, too, and the difference")

@@ -63,7 +63,7 @@ const interval = 16
 
 // newBar returns a progress bar for n things. It is visible if standard error is a terminal.
 func newBar(n int, things string) *progressbar.ProgressBar {
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
+	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr),
 		progressbar.OptionShowIts(), progressbar.OptionSetItsString(things), progressbar.OptionSetWidth(20),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(terminal()))
 }
@@ -109,8 +109,7 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 			first = inUse
 		}
 		speed := float64(fit.Samples) * (1 - float64(before)/float64(fit.Steps)) / seconds
-		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n",
-			epoch+1, speed, lossText(fit), lossText(val), inUse)
+		fmt.Fprint(l.Out, epochLine(columns(l.Out), epoch+1, speed, fit, val, inUse))
 		r.tested(val)
 		r.TrainLoss, r.TrainLosses = fit.Loss, losses(fit)
 		r.ImagesPerS = max(r.ImagesPerS, speed)
@@ -259,10 +258,4 @@ func median(x []float64) float64 {
 	}
 	slices.Sort(x)
 	return x[len(x)/2]
-}
-
-// terminal reports whether standard error is a terminal.
-func terminal() bool {
-	s, err := os.Stderr.Stat()
-	return err == nil && s.Mode()&os.ModeCharDevice != 0
 }

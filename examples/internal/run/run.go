@@ -77,6 +77,9 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if err := f.Parse(e.Name, args, e.Add); err != nil {
 		return err
 	}
+	if f.Quiet {
+		out = io.Discard
+	}
 	opt, err := f.Options()
 	if err != nil {
 		return err
@@ -112,7 +115,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, plan)
+	fmt.Fprintln(out, plan.Text(columns(out)))
 	if f.Picture != "" && !e.draws(f) {
 		if err := e.drawPlan(ctx, f, plan, opt); err != nil {
 			return err
@@ -193,7 +196,7 @@ func (e Example) whatFits(ctx context.Context, memory int64, out io.Writer, opt 
 		_ = bar.Set(p.Done)
 	}})
 	if err == nil {
-		fmt.Fprint(out, x)
+		fmt.Fprint(out, x.Text(columns(out)))
 	}
 	return err
 }
@@ -219,7 +222,8 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 
 // train opens a trainer, runs the loop on it, and draws.
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
-	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: opt.Group != nil && opt.Group.Rank() > 0}
+	first := opt.Group == nil || opt.Group.Rank() == 0
+	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first}
 	if f.Curves != "" {
 		if err := writable(f.Curves); err != nil {
 			return Results{}, err
@@ -233,7 +237,7 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 		return Results{}, err
 	}
 	opt.Progress = record.progress(l.Progress)
-	if ours := opt.Progress; e.Progress != nil && !l.Quiet {
+	if ours := opt.Progress; e.Progress != nil && first {
 		opt.Progress = func(p trainer.Progress) {
 			ours(p)
 			e.Progress(p)
