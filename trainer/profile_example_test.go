@@ -1,0 +1,39 @@
+package trainer_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/trainer"
+)
+
+// A profile trains some batches, and says what each layer of the model costs.
+func ExampleTrainer_Profile() {
+	dev, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	data := xorData()
+	t, err := trainer.New(context.Background(), xor, trainer.Options{Device: dev, Batch: 1, Fields: data.Fields()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer t.Close()
+	p, err := t.Profile(context.Background(), data, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := p.WriteTrace(io.Discard); err != nil { // to a file for https://ui.perfetto.dev
+		log.Fatal(err)
+	}
+	for _, l := range p.Layers {
+		if l.Name == "hidden" {
+			fmt.Println(p.Steps, "steps,", l.Calls/p.Steps, "calls of layer", l.Name, "in each")
+		}
+	}
+	// Output: 3 steps, 8 calls of layer hidden in each
+}
