@@ -30,10 +30,11 @@ func ExampleTrainer_Profile() {
 	if err := p.WriteTrace(io.Discard); err != nil { // to a file for https://ui.perfetto.dev
 		log.Fatal(err)
 	}
+	fmt.Print(p.Steps, " steps")
 	for _, l := range p.Layers {
-		if l.Name == "hidden" {
-			fmt.Println(p.Steps, "steps,", l.Calls/p.Steps, "calls of layer", l.Name, "in each")
+		if l.Name == "hidden" && l.Time > 0 && l.Time < p.Total.Time {
+			fmt.Print(", a part of their time in layer ", l.Name)
 		}
 	}
-	// Output: 3 steps, 8 calls of layer hidden in each
+	// Output: 3 steps, a part of their time in layer hidden
 }
