@@ -58,6 +58,7 @@ func (o *Options) check(needDevice bool) error {
 		bad.addf("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
 	o.checkReading(bad)
+	o.checkShard(bad)
 	// These are values of an enumeration, which other packages may extend.
 	if p := o.Precision; p != 0 && p != arena.Float32 && !p.Half() {
 		bad.addf("precision %v: must be float32, bfloat16 or float16", p)

@@ -68,9 +68,10 @@ type planned struct {
 	scratch int64 // bytes: the largest need of any program
 	staging int64 // bytes: the most that the device pins for itself to run a program
 
-	layout   arena.Layout
-	captured arena.Region     // copy of the state, if the memory is unified: see layOutState
-	regions  []layout.Regions // by slot, or by lane of a predictor: where the regions of programs start in the arena
+	layout    arena.Layout
+	captured  arena.Region     // copy of the state, if the memory is unified: see layOutState
+	copyBytes int64            // of that copy, wherever it is
+	regions   []layout.Regions // by slot, or by lane of a predictor: where the regions of programs start in the arena
 }
 
 // budgetTries bounds how often newPlanned retries with a smaller budget because buffers could not
