@@ -194,8 +194,9 @@ type Options struct {
 	// Default: no call.
 	Progress func(Progress)
 	// Debug checks after every operation that it changed no byte of scratch outside the buffers
-	// that are live, and names the operation if it did (arena.OverrunError). Default: off. It is
-	// slow, enlarges the plan, and needs a device with unified memory.
+	// that are live, and names the operation if it did (arena.OverrunError). Bytes that no buffer
+	// uses are NaN meanwhile. Default: off. It is slow, enlarges the plan, and needs pinned memory for
+	// a copy of the scratch region on a device with memory of its own. Not with a Group.
 	Debug bool
 }
 
@@ -218,6 +219,7 @@ type Progress struct {
 	StepNumber   int64   // number of this training step, counted from 1 since New; 0 in Evaluate
 
 	Input dataloader.Stalls // since the pass began; see Result.Input
+	Waits Waits             // in the same time, for the device
 }
 
 // Guard selects what is checked before a parameter changes.

@@ -526,9 +526,19 @@ func (p *planned) outcome(i int) arena.Ref {
 func (p *planned) slotsBytes() int64 { return int64(p.opt.slots()) * p.homes.Bytes(ir.Slot) }
 
 // extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the
-// arena's own: host copies of the slots and outcomes, what is offloaded, and the copy of the state.
+// arena's own: host copies of the slots and outcomes, what is offloaded, the mirror of scratch that
+// Options.Debug reads, and the copy of the state.
 func (p *planned) extraPinnedBytes() int64 {
-	return p.slotsBytes() + p.outcomesBytes() + p.offloadedBytes() + p.captureBytes()
+	return p.slotsBytes() + p.outcomesBytes() + p.offloadedBytes() + p.mirrorBytes() + p.captureBytes()
+}
+
+// mirrorBytes returns the bytes of the copy of the scratch region that Options.Debug reads, 0 without it
+// and on unified devices.
+func (p *planned) mirrorBytes() int64 {
+	if !p.opt.Debug || p.unified() {
+		return 0
+	}
+	return p.scratch
 }
 
 // offloadedBytes returns the bytes that are kept in pinned host memory instead of the arena.

@@ -213,7 +213,7 @@ func epochAfter(step trainer.Step) int64 {
 
 // due reports whether a checkpoint is due and can be taken now.
 func (f *Folder) due(step, epoch int64) bool {
-	if !f.schedule.due(step, epoch) && (f.schedule.time == 0 || !f.schedule.dueAt(f.now())) {
+	if !f.requested.Load() && !f.schedule.due(step, epoch) && (f.schedule.time == 0 || !f.schedule.dueAt(f.now())) {
 		f.waiting = false
 		return false
 	}

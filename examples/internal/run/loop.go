@@ -44,7 +44,7 @@ type Losses map[string]float64
 type Loop struct {
 	Out    io.Writer
 	Epochs int
-	Quiet  bool               // it draws no progress bar
+	Quiet  bool               // it shows no progress during an epoch
 	Each   func() error       // called after each epoch; may be nil
 	Folder *checkpoint.Folder // for checkpoints; may be nil
 	// Together: all ranks take checkpoints together, and only the first one sees which there are.
@@ -52,8 +52,11 @@ type Loop struct {
 	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
 	History *loop.History
 	Curves  func(*loop.History) error
+	// Evaluated gets the evaluations; may be nil.
+	Evaluated func(data string, r trainer.Result)
 
 	bar    *progressbar.ProgressBar
+	log    *progressLog // nil on a terminal
 	heap   runtime.MemStats
 	allocs []float64 // heap objects a step, by interval
 }
@@ -63,7 +66,7 @@ const interval = 16
 
 // newBar returns a progress bar for n things. It is visible if standard error is a terminal.
 func newBar(n int, things string) *progressbar.ProgressBar {
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
+	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr),
 		progressbar.OptionShowIts(), progressbar.OptionSetItsString(things), progressbar.OptionSetWidth(20),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(terminal()))
 }
@@ -72,6 +75,9 @@ func newBar(n int, things string) *progressbar.ProgressBar {
 func (l *Loop) Progress(p trainer.Progress) {
 	if l.History != nil {
 		l.History.Progress(p)
+	}
+	if l.log != nil {
+		l.log.step(p, time.Now())
 	}
 	if l.bar == nil || p.Step < p.Steps && p.Step%interval != 0 {
 		return
@@ -101,19 +107,15 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		if err != nil {
 			return r, err
 		}
-		if l.History != nil {
-			l.History.Evaluated("test", val)
-			if err := l.Curves(l.History); err != nil {
-				return r, err
-			}
+		if err := l.evaluated(val); err != nil {
+			return r, err
 		}
 		inUse := t.Stats().Arena.InUse
 		if first < 0 {
 			first = inUse
 		}
 		speed := float64(fit.Samples) * (1 - float64(before)/float64(fit.Steps)) / seconds
-		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n",
-			epoch+1, speed, lossText(fit), lossText(val), inUse)
+		fmt.Fprint(l.Out, epochLine(columns(l.Out), epoch+1, speed, fit, val, inUse))
 		r.tested(val)
 		r.TrainLoss, r.TrainLosses = fit.Loss, losses(fit)
 		r.ImagesPerS = max(r.ImagesPerS, speed)
@@ -147,6 +149,18 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 	return r, err
 }
 
+// evaluated passes the result of an evaluation on, and draws the curves.
+func (l *Loop) evaluated(val trainer.Result) error {
+	if l.Evaluated != nil {
+		l.Evaluated("test", val)
+	}
+	if l.History == nil {
+		return nil
+	}
+	l.History.Evaluated("test", val)
+	return l.Curves(l.History)
+}
+
 // last takes a checkpoint of the last step, unless there is one. One that cannot be written is no
 // error: the log has it.
 func (l *Loop) last(ctx context.Context, t *trainer.Trainer) error {
@@ -168,6 +182,9 @@ func (l *Loop) last(ctx context.Context, t *trainer.Trainer) error {
 func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dataset) (r trainer.Result, seconds float64, err error) {
 	if !l.Quiet {
 		l.bar = newBar(train.Len(), "images")
+		if !terminal() {
+			l.log = newProgressLog(os.Stderr, train.Len(), time.Now())
+		}
 	}
 	l.allocs = l.allocs[:0]
 	start := time.Now()
@@ -181,7 +198,7 @@ func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dat
 	if l.bar != nil {
 		_ = l.bar.Finish()
 	}
-	l.bar = nil
+	l.bar, l.log = nil, nil
 	if err == nil && l.Folder != nil && l.Folder.Stopped() {
 		err = Stopped(l.Folder, l.Out)
 	}
@@ -250,10 +267,4 @@ func median(x []float64) float64 {
 	}
 	slices.Sort(x)
 	return x[len(x)/2]
-}
-
-// terminal reports whether standard error is a terminal.
-func terminal() bool {
-	s, err := os.Stderr.Stat()
-	return err == nil && s.Mode()&os.ModeCharDevice != 0
 }
