@@ -176,6 +176,25 @@ func (f *Flags) Options() (trainer.Options, error) {
 	if f.records() {
 		runs.Keep(&opt)
 	}
+	if err := f.saveMemory(&opt); err != nil {
+		return opt, err
+	}
+	o, err := optim.Parse(f.Optimizer)
+	if err != nil {
+		return opt, fmt.Errorf("-optimizer: %w", err)
+	}
+	if f.Rate != 0 {
+		if o, err = optim.AtRate(o, f.Rate); err != nil {
+			return opt, fmt.Errorf("-rate: %w", err)
+		}
+	}
+	opt.Optimizer = o
+	opt.Device, err = f.open()
+	return opt, err
+}
+
+// saveMemory sets the options that need less memory.
+func (f *Flags) saveMemory(opt *trainer.Options) error {
 	if f.Offload != "none" {
 		for _, what := range list(f.Offload) {
 			switch what {
@@ -195,14 +214,14 @@ func (f *Flags) Options() (trainer.Options, error) {
 	case "state,gradients":
 		opt.Shard = trainer.ShardGradients
 	default:
-		return opt, &FlagError{"shard", strconv.Quote(f.Shard), "use state, or state,gradients"}
+		return &FlagError{"shard", strconv.Quote(f.Shard), "use state, or state,gradients"}
 	}
 	switch f.Guard {
 	case "", "step":
 	case "each":
 		opt.Guard = trainer.GuardEach
 	default:
-		return opt, &FlagError{"guard", strconv.Quote(f.Guard), "use step or each"}
+		return &FlagError{"guard", strconv.Quote(f.Guard), "use step or each"}
 	}
 	switch f.Recompute {
 	case "", "none":
@@ -218,20 +237,9 @@ func (f *Flags) Options() (trainer.Options, error) {
 	case arena.Float16.String():
 		opt.Precision = arena.Float16
 	default:
-		return opt, &FlagError{"precision", strconv.Quote(f.Precision), "use float32, bfloat16 or float16"}
+		return &FlagError{"precision", strconv.Quote(f.Precision), "use float32, bfloat16 or float16"}
 	}
-	o, err := optim.Parse(f.Optimizer)
-	if err != nil {
-		return opt, fmt.Errorf("-optimizer: %w", err)
-	}
-	if f.Rate != 0 {
-		if o, err = optim.AtRate(o, f.Rate); err != nil {
-			return opt, fmt.Errorf("-rate: %w", err)
-		}
-	}
-	opt.Optimizer = o
-	opt.Device, err = f.open()
-	return opt, err
+	return nil
 }
 
 // open opens the device.
