@@ -126,7 +126,7 @@ var rules = map[string]rule{
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout trainer/report",
 		other: gorgonia},
-	"trainer/checkpoint": {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
+	"trainer/checkpoint": {ours: "arena group dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
 	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
 	"trainer/picture": {ours: "arena trainer trainer/report",
 		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},
