@@ -284,8 +284,8 @@ func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) in
 
 // StagingBytes returns the bytes of pinned memory that a call needs for a function of the host. All
 // calls share one block.
-func (d *Device) StagingBytes(op *kernels.Op, in, out []kernels.Spec) int64 {
-	return stagingBytes(op, in, out)
+func (d *Device) StagingBytes(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
+	return stagingBytes(op, attrs, in, out)
 }
 
 // Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that
@@ -370,14 +370,18 @@ func (d *Device) Close() error {
 	blind = len(errs) > 0
 	check("cuCtxSynchronize", cu.Synchronize())
 	d.mu.Lock()
-	left := make([]releaser, 0, len(d.live))
+	left, comms := make([]releaser, 0, len(d.live)), []releaser(nil)
 	for r := range d.live {
-		left = append(left, r)
+		if c, ok := r.(*Comm); ok {
+			comms = append(comms, c) // they end after the programs that use them
+		} else {
+			left = append(left, r)
+		}
 	}
 	clear(d.live)
 	d.used = 0
 	d.mu.Unlock()
-	for _, r := range left {
+	for _, r := range append(left, comms...) {
 		check("release", r.release())
 	}
 	for _, m := range d.modules {

@@ -149,7 +149,7 @@ func steps(d *Device) (err error) {
 	if err := d.enter("bind"); err != nil {
 		return err
 	}
-	p, err := d.bind(b.steps, []string{"steps"}, 0)
+	p, err := d.bind(b.steps, []string{"steps"}, &sums{})
 	d.leave()
 	if err != nil {
 		return err

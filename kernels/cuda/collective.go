@@ -1,0 +1,134 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/group"
+)
+
+// Collective is a collective operation in place on device memory, for Comm.Enqueue. Kind, Type, Root
+// and the size of Data must be the same on all ranks.
+type Collective struct {
+	Kind group.Kind // all but Barrier, with the same results; where a NaN is, Max is undefined
+	Type arena.DType
+	Data arena.Span // in device memory, aligned to its elements
+	Root int        // the rank whose data Broadcast sends, else 0
+}
+
+// check returns a *group.OpError for a collective that a group of ranks cannot run.
+func (c Collective) check(ranks int) error {
+	switch parts := int64(ranks) * c.Type.Size(); {
+	case c.Kind < group.Sum || c.Kind > group.ReduceScatter:
+		return c.wrong("NCCL has no %v: use Sum, Max, Broadcast, AllGather or ReduceScatter", c.Kind)
+	case c.Type.Size() == 0:
+		return c.wrong("NCCL has no type %v", c.Type)
+	case c.Root < 0 || c.Root >= ranks:
+		return c.wrong("Root is %d: use 0 to %d", c.Root, ranks-1)
+	case c.Data.Offset%c.Type.Size() != 0 || c.Data.Size%c.Type.Size() != 0:
+		return c.wrong("Data has %d bytes from byte %d on: both must be multiples of an element's %d", c.Data.Size, c.Data.Offset, c.Type.Size())
+	case (c.Kind == group.AllGather || c.Kind == group.ReduceScatter) && c.Data.Size%parts != 0:
+		return c.wrong("Data has %d bytes, which %d ranks cannot share equally: pad it to a multiple of %d", c.Data.Size, ranks, parts)
+	}
+	return nil
+}
+
+func (c Collective) wrong(format string, args ...any) error {
+	return &group.OpError{Op: fmt.Sprintf("%v of %v", c.Kind, c.Type), Reason: fmt.Sprintf(format, args...)}
+}
+
+// NCCLError is the error of a call of NCCL, or of a collective that fails on the device.
+type NCCLError struct {
+	Call string // "ncclAllReduce"
+	Code int    // ncclResult_t
+	Text string // what NCCL says about it
+}
+
+func (e *NCCLError) Error() string {
+	return fmt.Sprintf("%s: %s (%d): set NCCL_DEBUG=WARN to see more", e.Call, e.Text, e.Code)
+}
+
+// JoinError is the error of Device.Join, on all ranks alike, if a rank cannot take part in NCCL. The
+// group still works. It wraps arena.ErrOption.
+type JoinError struct {
+	Ranks  []int  // that are to blame, ascending
+	Reason string // what is wrong and what to do
+	Own    error  // the cause, on the rank to blame; else nil
+}
+
+func (e *JoinError) Error() string {
+	noun := "rank"
+	if len(e.Ranks) > 1 {
+		noun = "ranks"
+	}
+	return fmt.Sprintf("cuda: join: %s %s: %s", noun, strings.Trim(fmt.Sprint(e.Ranks), "[]"), e.Reason)
+}
+
+// Unwrap returns arena.ErrOption and, on the rank to blame, the cause.
+func (e *JoinError) Unwrap() []error {
+	if e.Own != nil {
+		return []error{arena.ErrOption, e.Own}
+	}
+	return []error{arena.ErrOption}
+}
+
+// HangError is the cause with which a rank gives up (group.Group.Abort) because its device has not
+// ended the collectives of a launch that all ranks made. It wraps group.ErrStuck.
+type HangError struct {
+	Op    string        // what was launched
+	Limit time.Duration // that it was given
+}
+
+func (e *HangError) Error() string {
+	return fmt.Sprintf("%s: NCCL has not ended it within %v, although all ranks have launched it: see NCCL_DEBUG=INFO, or raise Limit", e.Op, e.Limit)
+}
+
+// Unwrap returns group.ErrStuck.
+func (e *HangError) Unwrap() error { return group.ErrStuck }
+
+// ncclNames are the libraries that Join looks for.
+var ncclNames = []string{"libnccl.so.2"}
+
+// leastNCCL is the first version with communicators that do not block, as ncclGetVersion codes it.
+const leastNCCL = 21400
+
+// ncclVersion is a version as people write it.
+func ncclVersion(code int) string {
+	if code < 10000 {
+		return fmt.Sprintf("%d.%d.%d", code/1000, code/100%10, code%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", code/10000, code/100%100, code%100)
+}
+
+// ncclTypes are ncclDataType_t.
+var ncclTypes = map[arena.DType]int{arena.Uint8: 1, arena.Int32: 2, arena.Int64: 4, arena.Float16: 6, arena.Float32: 7, arena.Float64: 8, arena.BFloat16: 9}
+
+// introduction is what a rank tells the others before NCCL is used.
+type introduction struct {
+	Error   string // why it cannot take part
+	GPU     string
+	Version int
+	ID      []byte // of the communicator, by rank 0
+}
+
+// compareIntroductions returns an error if the ranks cannot form a communicator, the same on each.
+func compareIntroductions(all []introduction) *JoinError {
+	for rank, x := range all {
+		if x.Error != "" {
+			return &JoinError{Ranks: []int{rank}, Reason: x.Error}
+		}
+	}
+	for rank, x := range all {
+		if v := all[0].Version; x.Version != v {
+			return &JoinError{Ranks: []int{rank}, Reason: fmt.Sprintf("NCCL is %s, that of rank 0 %s: use one version on all ranks", ncclVersion(x.Version), ncclVersion(v))}
+		}
+		for other := range rank {
+			if all[other].GPU == x.GPU {
+				return &JoinError{Ranks: []int{other, rank}, Reason: "they share a GPU: open another one on each, by Options.Device or CUDA_VISIBLE_DEVICES"}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+//go:build gpu && cgo
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/internal/fakecuda"
+)
+
+// setting changes a setting of the emulated driver until the end of the test.
+func setting(t testing.TB, name string, value, usual int64) {
+	t.Helper()
+	if err := fakecuda.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := fakecuda.Set(name, usual); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// peer is a rank of a test.
+type peer struct {
+	*Comm
+	d     *Device
+	s     arena.Stream
+	local group.Group
+}
+
+// joined calls f for each of n ranks, at once, each on an emulated GPU of its own.
+func joined(t *testing.T, n int, o Options, limit time.Duration, f func(p *peer) error) {
+	t.Helper()
+	emulated(t)
+	setting(t, "devices", int64(n), 1)
+	fakecuda.Forget()
+	all, err := group.Local(n, group.Options{Limit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := make([]*Device, n)
+	for r := range n {
+		o.Device = r
+		devices[r] = opened(t, o)
+	}
+	var wg sync.WaitGroup
+	for r, g := range all {
+		wg.Go(func() {
+			p := &peer{d: devices[r], local: g}
+			var err error
+			if p.Comm, err = devices[r].Join(t.Context(), g, group.Options{Limit: limit}); err != nil {
+				t.Errorf("rank %d: %v", r, err)
+				return
+			}
+			defer func() {
+				if err := p.Close(); err != nil {
+					t.Errorf("rank %d: close: %v", r, err)
+				}
+			}()
+			if p.s, err = devices[r].NewStream("test"); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := f(p); err != nil {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, g := range all {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// quiet fails the test if the emulated driver has reported anything.
+func quiet(t *testing.T) {
+	t.Helper()
+	for _, r := range fakecuda.Reports() {
+		t.Error(r)
+	}
+}
+
+// onDevice copies bytes to new device memory; the second function reads it.
+func (p *peer) onDevice(data []byte) (arena.Memory, func() ([]byte, error), error) {
+	mem, e1 := p.d.Alloc(int64(len(data)))
+	host, e2 := p.d.Pin(int64(len(data)))
+	if err := errors.Join(e1, e2); err != nil {
+		return nil, nil, err
+	}
+	m, h := arena.Span{Memory: mem, Size: int64(len(data))}, arena.Span{Memory: host, Size: int64(len(data))}
+	copy(host.Bytes(), data)
+	err := errors.Join(p.s.Copy(m, h), p.s.Sync())
+	return mem, func() ([]byte, error) {
+		err := errors.Join(p.s.Copy(h, m), p.s.Sync())
+		return append([]byte(nil), host.Bytes()...), err
+	}, err
+}
+
+// Each kind, type and number of ranks computes what a group of the host does, on ranges of any size.
+func TestCollectivesComputeWhatALocalGroupDoes(t *testing.T) {
+	types := map[arena.DType][]group.Kind{
+		arena.Float32: {group.Sum, group.Broadcast, group.AllGather, group.ReduceScatter},
+		arena.Float64: {group.Sum, group.Max, group.Broadcast, group.AllGather, group.ReduceScatter},
+		arena.Int32:   {group.Sum, group.Max, group.Broadcast, group.AllGather, group.ReduceScatter},
+		arena.Int64:   {group.Broadcast, group.AllGather}, arena.Uint8: {group.Broadcast, group.AllGather},
+		arena.BFloat16: {group.Broadcast, group.AllGather}, arena.Float16: {group.Broadcast, group.AllGather},
+	}
+	for n := 1; n <= 4; n++ {
+		joined(t, n, Options{}, 20*time.Second, func(p *peer) error {
+			for elem, kinds := range types {
+				for _, kind := range kinds {
+					for _, elements := range []int64{1, 7, 20000} {
+						if err := p.sameAsLocal(group.Op{Kind: kind, Type: elem, Root: p.Size() - 1, Label: fmt.Sprint(elements)}, elements*elem.Size()); err != nil {
+							return err
+						}
+					}
+				}
+			}
+			return nil
+		})
+		quiet(t)
+	}
+}
+
+// sameAsLocal runs an operation of bytes for each rank on the device, and on the host.
+func (p *peer) sameAsLocal(op group.Op, bytes int64) error {
+	if op.Kind == group.AllGather || op.Kind == group.ReduceScatter {
+		bytes *= int64(p.Size())
+	}
+	if op.Kind != group.Broadcast {
+		op.Root = 0
+	}
+	r := rand.New(rand.NewPCG(7, uint64(p.Rank())))
+	words := make([]uint64, (bytes+7)/8)
+	data := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), bytes)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	switch op.Type {
+	case arena.Float32:
+		for i := range bytes / 4 {
+			unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), bytes/4)[i] = float32(r.NormFloat64())
+		}
+	case arena.Float64:
+		for i := range bytes / 8 {
+			unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), bytes/8)[i] = r.NormFloat64()
+		}
+	}
+	mem, read, err := p.onDevice(data)
+	if err != nil {
+		return err
+	}
+	op.Data = data
+	if err := group.Once(p, op); err != nil {
+		return err
+	}
+	if err := p.Enqueue(p.s, Collective{Kind: op.Kind, Type: op.Type, Root: op.Root, Data: arena.Span{Memory: mem, Size: bytes}}); err != nil {
+		return err
+	}
+	got, err := read()
+	if err == nil && string(got) != string(data) {
+		err = fmt.Errorf("%v of %d ranks: the device has other bytes than a local group", op, p.Size())
+	}
+	return errors.Join(err, mem.Free())
+}
+
+// Sums of 16 bits, which groups of the host do not have, are those of numbers that need no rounding.
+func TestSumsOf16Bits(t *testing.T) {
+	joined(t, 2, Options{}, 20*time.Second, func(p *peer) error {
+		for elem, want := range map[arena.DType]uint16{arena.BFloat16: 0x4040, arena.Float16: 0x4200} { // 3
+			one, two := map[arena.DType]uint16{arena.BFloat16: 0x3f80, arena.Float16: 0x3c00}[elem], uint16(0x4000)
+			v := []uint16{one, two}[p.Rank()]
+			mem, read, err := p.onDevice([]byte{byte(v), byte(v >> 8)})
+			if err != nil {
+				return err
+			}
+			if err := p.Enqueue(p.s, Collective{Kind: group.Sum, Type: elem, Data: arena.Span{Memory: mem, Size: 2}}); err != nil {
+				return err
+			}
+			got, err := read()
+			if err != nil {
+				return err
+			}
+			if sum := uint16(got[0]) | uint16(got[1])<<8; sum != want {
+				t.Errorf("%v: 1 + 2 is %#x, want %#x", elem, sum, want)
+			}
+		}
+		return nil
+	})
+	quiet(t)
+}
+
+func TestACollectiveThatCannotBeRightIsRefused(t *testing.T) {
+	joined(t, 2, Options{}, 20*time.Second, func(p *peer) error {
+		mem, err := p.d.Alloc(64)
+		if err != nil {
+			return err
+		}
+		host, err := p.d.Pin(64)
+		if err != nil {
+			return err
+		}
+		for want, c := range map[string]Collective{
+			"NCCL has no barrier":         {Kind: group.Barrier},
+			"NCCL has no type":            {Kind: group.Sum},
+			"Root is 2: use 0 to 1":       {Kind: group.Broadcast, Type: arena.Uint8, Root: 2},
+			"multiples of an element's 4": {Kind: group.Sum, Type: arena.Float32, Data: arena.Span{Memory: mem, Offset: 2, Size: 4}},
+			"cannot share equally":        {Kind: group.AllGather, Type: arena.Float32, Data: arena.Span{Memory: mem, Size: 12}},
+			"pinned memory":               {Kind: group.Sum, Type: arena.Float32, Data: arena.Span{Memory: host, Size: 8}},
+		} {
+			var e *group.OpError
+			if err := p.Enqueue(p.s, c); !errors.As(err, &e) || !errors.Is(err, arena.ErrOption) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want an OpError with %q", err, want)
+			}
+		}
+		return nil
+	})
+	quiet(t)
+}

@@ -1,0 +1,105 @@
+//go:build gpu && cgo
+
+package cuda
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/group"
+)
+
+// meeting lets all ranks launch the same programs: an operation of the carrying group, on the host,
+// for each launch of a program with collectives. A rank that does not come, or that launches another
+// program, is found by the group, which knows who is busy, late or dead; once all have come, only
+// the devices can hang.
+type meeting struct {
+	comm *Comm
+	all  group.Operation
+	what string
+}
+
+// meeting prepares the launches of a program, nil without collectives.
+func (s *sums) meeting() (*meeting, error) {
+	if s.comm == nil || len(s.what) == 0 {
+		return nil, nil
+	}
+	m := &meeting{comm: s.comm, what: s.label()}
+	var err error
+	if m.all, err = s.comm.Group.Prepare(group.Op{Kind: group.Barrier, Label: m.what}); err != nil {
+		return nil, err
+	}
+	s.comm.bound.Add(1)
+	return m, nil
+}
+
+// begin is called before the collectives are enqueued.
+func (m *meeting) begin(st *stream) error {
+	if m == nil {
+		return nil
+	}
+	if err := m.comm.broken(); err != nil {
+		return fmt.Errorf("cuda: %s: %w", m.what, err)
+	}
+	st.joins(m.comm)
+	if err := m.all.Start(); err != nil {
+		return fmt.Errorf("cuda: %s: %w", m.what, err)
+	}
+	return nil
+}
+
+// end is called after them, or after the launch failed, with *err or the error of the stream. Then
+// the other ranks would wait for this one: it gives up.
+func (m *meeting) end(st *stream, err *error) {
+	if m == nil {
+		return
+	}
+	if failed := cmp.Or(*err, st.err); failed != nil {
+		m.comm.Abort(failed)
+	}
+	e := m.all.Wait()
+	if e == nil {
+		m.comm.mu.Lock()
+		e = m.comm.mark(st.handle, m.what)
+		m.comm.mu.Unlock()
+	}
+	if e != nil && st.err == nil && *err == nil {
+		st.err = st.dev.note(fmt.Errorf("cuda: %s: %w", m.what, e))
+	}
+}
+
+// close releases what the launches need.
+func (m *meeting) close() error {
+	if m == nil {
+		return nil
+	}
+	m.comm.bound.Add(-1)
+	return m.all.Close()
+}
+
+// joins notes that work on the stream depends on a communicator. The mutex of the stream is held.
+func (s *stream) joins(c *Comm) {
+	var all []*Comm
+	if p := s.comms.Load(); p != nil {
+		all = *p
+	}
+	if !slices.Contains(all, c) {
+		all = append(slices.Clip(all), c)
+		s.comms.Store(&all)
+	}
+}
+
+// brokenOf returns why one of the communicators does not work any more: what they were to write is
+// undefined.
+func brokenOf(comms *[]*Comm) error {
+	if comms == nil {
+		return nil
+	}
+	for _, c := range *comms {
+		if err := c.broken(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
