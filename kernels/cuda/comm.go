@@ -30,8 +30,9 @@ type Comm struct {
 	tail    cu.Event  // after the last collectives that were enqueued
 	bound   atomic.Int32
 	failure atomic.Pointer[error] // why the communicator was aborted
-	quit    chan struct{}         // closed by release: ends watch, which frees nccl
-	aborted chan struct{}         // closed when an abort has ended
+	quit    chan struct{}         // closed by leave: ends watch, which frees nccl
+	leave   func()
+	aborted chan struct{} // closed when an abort has ended
 
 	mu    sync.Mutex // held while NCCL is called, and while a program is captured; not during an abort
 	nccl  communicator
@@ -183,7 +184,7 @@ func (c *Comm) check() {
 }
 
 // abort ends the communicator because of err. What runs on the device ends soon; NCCL returns when
-// programs are closed, which another goroutine waits for.
+// programs are closed, which another goroutine waits for. On a device with a fatal error nothing runs.
 func (c *Comm) abort(err error) {
 	c.failure.Store(&err)
 	c.nccl.stop()
@@ -191,7 +192,7 @@ func (c *Comm) abort(err error) {
 	was := c.ended
 	c.ended = true
 	c.mu.Unlock()
-	if was {
+	if was || c.dev.Err() != nil {
 		close(c.aborted)
 		return
 	}
@@ -208,13 +209,17 @@ func (c *Comm) Close() error {
 	if n := c.bound.Load(); n > 0 {
 		return fmt.Errorf("cuda: close of a communicator: %d programs use it: close their trainer first: %w", n, arena.ErrBusy)
 	}
-	return c.dev.discard("close of a communicator", c)
+	err := c.dev.discard("close of a communicator", c)
+	if c.dev.Err() != nil {
+		c.leave() // there was nothing to release
+	}
+	return err
 }
 
 // release is called with the context set, when no program uses the communicator.
 func (c *Comm) release() error {
 	err := c.end()
-	close(c.quit)
+	c.leave()
 	return errors.Join(err, fromCu("cuEventDestroy", cu.DestroyEvent(&c.tail)), fromCu("cuStreamDestroy", c.stream.Destroy()))
 }
 

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -41,6 +42,7 @@ func (d *Device) Join(ctx context.Context, over group.Group, opt group.Options) 
 	}
 	defer d.leave()
 	c := &Comm{Group: over, dev: d, limit: opt.Limit, quit: make(chan struct{}), aborted: make(chan struct{})}
+	c.leave = sync.OnceFunc(func() { close(c.quit) })
 	id, err := c.introduce(ctx)
 	if err != nil {
 		c.nccl.free()
@@ -55,7 +57,7 @@ func (d *Device) Join(ctx context.Context, over group.Group, opt group.Options) 
 	go c.watch()
 	if err := c.try(); err != nil {
 		over.Abort(err)
-		return nil, errors.Join(fmt.Errorf("cuda: join: %w", err), c.dismiss())
+		return nil, errors.Join(fmt.Errorf("cuda: join: %w", d.note(cmp.Or(over.Err(), err))), c.Close())
 	}
 	return c, nil
 }
@@ -183,10 +185,4 @@ func (c *Comm) sum(at cu.DevicePtr, n int64) error {
 		return fromCu("cuStreamSynchronize", err)
 	}
 	return c.broken()
-}
-
-// dismiss is Close with the context set.
-func (c *Comm) dismiss() error {
-	c.dev.drop(c)
-	return c.release()
 }

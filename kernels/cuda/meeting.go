@@ -6,18 +6,20 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/group"
 )
 
 // meeting lets all ranks launch the same programs: an operation of the carrying group, on the host,
-// for each launch of a program with collectives. A rank that does not come, or that launches another
-// program, is found by the group, which knows who is busy, late or dead; once all have come, only
-// the devices can hang.
+// before each launch of a program with collectives. A rank that does not come, or that is about to
+// launch another program, is found by the group, which knows who is busy, late or dead; once all have
+// come, only the devices can hang.
 type meeting struct {
-	comm *Comm
-	all  group.Operation
-	what string
+	comm   *Comm
+	all    group.Operation
+	what   string
+	closed atomic.Bool
 }
 
 // meeting prepares the launches of a program, nil without collectives.
@@ -34,44 +36,42 @@ func (s *sums) meeting() (*meeting, error) {
 	return m, nil
 }
 
-// begin is called before the collectives are enqueued.
+// begin waits until all ranks are about to launch the program on a stream.
 func (m *meeting) begin(st *stream) error {
 	if m == nil {
 		return nil
 	}
-	if err := m.comm.broken(); err != nil {
+	if err := group.Run(m.all); err != nil {
 		return fmt.Errorf("cuda: %s: %w", m.what, err)
 	}
 	st.joins(m.comm)
-	if err := m.all.Start(); err != nil {
-		return fmt.Errorf("cuda: %s: %w", m.what, err)
-	}
 	return nil
 }
 
-// end is called after them, or after the launch failed, with *err or the error of the stream. Then
-// the other ranks would wait for this one: it gives up.
-func (m *meeting) end(st *stream, err *error) {
+// end is called after the launch, with its error. After that the other ranks would wait for this one:
+// it gives up.
+func (m *meeting) end(st *stream, err error) error {
 	if m == nil {
-		return
+		return err
 	}
-	if failed := cmp.Or(*err, st.err); failed != nil {
-		m.comm.Abort(failed)
-	}
-	e := m.all.Wait()
-	if e == nil {
+	failed := cmp.Or(err, st.err)
+	if failed == nil {
 		m.comm.mu.Lock()
-		e = m.comm.mark(st.handle, m.what)
+		failed = st.dev.note(m.comm.mark(st.handle, m.what))
 		m.comm.mu.Unlock()
 	}
-	if e != nil && st.err == nil && *err == nil {
-		st.err = st.dev.note(fmt.Errorf("cuda: %s: %w", m.what, e))
+	if failed != nil {
+		m.comm.Abort(failed)
 	}
+	if st.err != nil {
+		return nil // Sync returns it
+	}
+	return failed
 }
 
-// close releases what the launches need.
+// close releases what the launches need. Safe to call twice.
 func (m *meeting) close() error {
-	if m == nil {
+	if m == nil || !m.closed.CompareAndSwap(false, true) {
 		return nil
 	}
 	m.comm.bound.Add(-1)

@@ -201,14 +201,15 @@ func (p *program) blame(made *part, at int, err error) error {
 	return fmt.Errorf("%s: %w", p.names[s.call], err)
 }
 
-// Launch enqueues all calls. If there are collectives by NCCL, it returns when all ranks have
-// launched them, or with the group broken.
-func (p *program) Launch(s arena.Stream) (err error) {
+// Launch enqueues all calls. If there are collectives by NCCL, it first waits until all ranks are
+// about to do so, or the group is broken.
+func (p *program) Launch(s arena.Stream) error {
 	st, ok := s.(*stream)
 	if !ok || st.dev != p.dev {
 		return fmt.Errorf("cuda: launch: the stream is not of this device")
 	}
-	if ok, err = st.begin("launch"); !ok {
+	ok, err := st.begin("launch")
+	if !ok {
 		return err
 	}
 	defer st.end()
@@ -219,7 +220,11 @@ func (p *program) Launch(s arena.Stream) (err error) {
 	if st.err = p.meeting.begin(st); st.err != nil {
 		return nil
 	}
-	defer p.meeting.end(st, &err)
+	return p.meeting.end(st, p.enqueueAll(st))
+}
+
+// enqueueAll enqueues the parts, up to a function of the host that fails.
+func (p *program) enqueueAll(st *stream) error {
 	for i := range p.parts {
 		made := &p.parts[i]
 		if err := p.enqueue(made, st); err != nil {
@@ -257,7 +262,7 @@ func (p *program) Close() error {
 	if !p.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	return p.dev.discard("close of a program", p)
+	return errors.Join(p.dev.discard("close of a program", p), p.meeting.close())
 }
 
 // release frees a program of a live device, or of one that is being closed. A graph in flight may

@@ -204,7 +204,11 @@ API int ncclGroupStart() {
 }
 
 API int ncclGroupEnd() {
-  ENTER();
+  if (int code = enter(__func__); code >= 0) {
+    depth = 0;
+    grouped.clear();
+    return code;
+  }
   if (!depth) return kInvalidUsage;
   if (--depth) return kSuccess;
   int code = kSuccess;
