@@ -102,6 +102,11 @@ func ncclVersion(code int) string {
 	return fmt.Sprintf("%d.%d.%d", code/10000, code/100%100, code%100)
 }
 
+// errOldNCCL is the error of a library that is too old.
+func errOldNCCL(version int) error {
+	return fmt.Errorf("NCCL is %s: it must be %s or newer: install it and add its folder to LD_LIBRARY_PATH", ncclVersion(version), ncclVersion(leastNCCL))
+}
+
 // ncclTypes are ncclDataType_t.
 var ncclTypes = map[arena.DType]int{arena.Uint8: 1, arena.Int32: 2, arena.Int64: 4, arena.Float16: 6, arena.Float32: 7, arena.Float64: 8, arena.BFloat16: 9}
 

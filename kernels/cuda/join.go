@@ -102,7 +102,7 @@ func (c *Comm) prepare(own *introduction) (err error) {
 		return err
 	}
 	if own.Version < leastNCCL {
-		return fmt.Errorf("NCCL is %s: it must be %s or newer", ncclVersion(own.Version), ncclVersion(leastNCCL))
+		return errOldNCCL(own.Version)
 	}
 	gpu, err := uuid(c.dev.gpu)
 	if err != nil {
