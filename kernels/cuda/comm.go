@@ -28,6 +28,7 @@ type Comm struct {
 	code    int       // the version of NCCL
 	stream  cu.Stream // of the collectives of programs
 	tail    cu.Event  // after the last collectives that were enqueued
+	bytes   int64     // of device memory that NCCL takes
 	bound   atomic.Int32
 	failure atomic.Pointer[error] // why the communicator was aborted
 	quit    chan struct{}         // closed by leave: ends watch, which frees nccl
@@ -219,6 +220,7 @@ func (c *Comm) Close() error {
 // release is called with the context set, when no program uses the communicator.
 func (c *Comm) release() error {
 	err := c.end()
+	c.dev.before.Add(-c.bytes)
 	c.leave()
 	return errors.Join(err, fromCu("cuEventDestroy", cu.DestroyEvent(&c.tail)), fromCu("cuStreamDestroy", c.stream.Destroy()))
 }

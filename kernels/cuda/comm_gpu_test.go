@@ -183,22 +183,24 @@ func (p *peer) sameAsLocal(op group.Op, bytes int64) error {
 // Sums of 16 bits, which groups of the host do not have, are those of numbers that need no rounding.
 func TestSumsOf16Bits(t *testing.T) {
 	joined(t, 2, Options{}, 20*time.Second, func(p *peer) error {
-		for elem, want := range map[arena.DType]uint16{arena.BFloat16: 0x4040, arena.Float16: 0x4200} { // 3
-			one, two := map[arena.DType]uint16{arena.BFloat16: 0x3f80, arena.Float16: 0x3c00}[elem], uint16(0x4000)
-			v := []uint16{one, two}[p.Rank()]
+		for _, x := range []struct {
+			elem            arena.DType
+			one, two, three uint16
+		}{{arena.BFloat16, 0x3f80, 0x4000, 0x4040}, {arena.Float16, 0x3c00, 0x4000, 0x4200}} {
+			v := []uint16{x.one, x.two}[p.Rank()]
 			mem, read, err := p.onDevice([]byte{byte(v), byte(v >> 8)})
 			if err != nil {
 				return err
 			}
-			if err := p.Enqueue(p.s, Collective{Kind: group.Sum, Type: elem, Data: arena.Span{Memory: mem, Size: 2}}); err != nil {
+			if err := p.Enqueue(p.s, Collective{Kind: group.Sum, Type: x.elem, Data: arena.Span{Memory: mem, Size: 2}}); err != nil {
 				return err
 			}
 			got, err := read()
 			if err != nil {
 				return err
 			}
-			if sum := uint16(got[0]) | uint16(got[1])<<8; sum != want {
-				t.Errorf("%v: 1 + 2 is %#x, want %#x", elem, sum, want)
+			if sum := uint16(got[0]) | uint16(got[1])<<8; sum != x.three {
+				t.Errorf("%v: 1 + 2 is %#x, want %#x", x.elem, sum, x.three)
 			}
 		}
 		return nil
@@ -232,4 +234,33 @@ func TestACollectiveThatCannotBeRightIsRefused(t *testing.T) {
 		return nil
 	})
 	quiet(t)
+}
+
+// What NCCL takes of a device counts as memory of the driver's own, until it is closed.
+func TestTheMemoryOfNCCLIsCounted(t *testing.T) {
+	emulated(t)
+	d := opened(t, Options{})
+	all, err := group.Local(1, group.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all[0].Close()
+	before, e1 := d.Info()
+	c, e2 := d.Join(t.Context(), all[0], group.Options{})
+	if err := errors.Join(e1, e2); err != nil {
+		t.Fatal(err)
+	}
+	during, e1 := d.Info()
+	e2 = c.Close()
+	after, e3 := d.Info()
+	if err := errors.Join(e1, e2, e3); err != nil {
+		t.Fatal(err)
+	}
+	const own = 1 << 20 // of the emulated NCCL
+	if during.Context != before.Context+own || during.Free != before.Free-own || after != before {
+		t.Errorf("before %+v, joined %+v, closed %+v", before, during, after)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
 }

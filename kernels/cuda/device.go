@@ -26,7 +26,7 @@ type Device struct {
 	limit  int64 // bytes, 0: all of the GPU
 	graphs bool
 	sync   bool
-	before int64 // bytes in use when the context had been made
+	before atomic.Int64 // bytes in use when the context had been made, and those that NCCL takes
 
 	gate   sync.RWMutex // read by every call, written by Close: nothing is released under a call
 	closed bool
@@ -102,7 +102,7 @@ func (d *Device) start(o Options) error {
 	if err != nil {
 		return fromCu("cuMemGetInfo", err)
 	}
-	d.before = total - free
+	d.before.Store(total - free)
 	if d.capture, err = cu.MakeStream(cu.NonBlocking); err != nil {
 		return fromCu("cuStreamCreate", err)
 	}
@@ -257,9 +257,9 @@ func (d *Device) Info() (arena.Info, error) {
 	if d.limit > 0 && d.limit < total {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return arena.Info{Total: d.limit, Free: max(0, min(free, d.limit-d.used)), Context: d.before}, nil
+		return arena.Info{Total: d.limit, Free: max(0, min(free, d.limit-d.used)), Context: d.before.Load()}, nil
 	}
-	return arena.Info{Total: total, Free: free, Context: d.before}, nil
+	return arena.Info{Total: total, Free: free, Context: d.before.Load()}, nil
 }
 
 // Supports returns nil for an operation that has a kernel, on operands that fit it, of up to 8

@@ -48,14 +48,21 @@ func (d *Device) Join(ctx context.Context, over group.Group, opt group.Options) 
 		c.nccl.free()
 		return nil, err
 	}
-	if err := c.open(ctx, id); err != nil {
+	free, _, err := cu.MemInfo()
+	if err == nil {
+		err = c.open(ctx, id)
+	}
+	if err != nil {
 		c.nccl.free()
 		over.Abort(err)
 		return nil, fmt.Errorf("cuda: join: %w", d.note(cmp.Or(over.Err(), err)))
 	}
 	d.keep(c)
 	go c.watch()
-	if err := c.try(); err != nil {
+	if err = c.try(); err == nil {
+		err = c.count(free)
+	}
+	if err != nil {
 		over.Abort(err)
 		return nil, errors.Join(fmt.Errorf("cuda: join: %w", d.note(cmp.Or(over.Err(), err))), c.Close())
 	}
@@ -163,6 +170,14 @@ func (c *Comm) try() error {
 		}
 	}
 	return errors.Join(err, fromCu("cuMemFree", cu.MemFree(mem)))
+}
+
+// count adds the device memory that NCCL has taken, from free bytes on, to that outside of arenas.
+func (c *Comm) count(free int64) error {
+	left, _, err := cu.MemInfo()
+	c.bytes = max(0, free-left)
+	c.dev.before.Add(c.bytes)
+	return fromCu("cuMemGetInfo", err)
 }
 
 // sum sums n numbers, and waits for them.

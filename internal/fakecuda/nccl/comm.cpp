@@ -15,7 +15,8 @@ const Driver *driver() {
   std::call_once(once, [] {
     auto find = [](auto *to, const char *name) { return (*(void **)to = dlsym(RTLD_DEFAULT, name)) != nullptr; };
     found = find(&d.work, "fakecuda_work") && find(&d.enter, "fakecuda_enter") && find(&d.tell, "fakecuda_tell") && find(&d.setting, "fakecuda_setting") &&
-            find(&d.device, "cuCtxGetDevice") && find(&d.capturing, "cuStreamIsCapturing");
+            find(&d.device, "cuCtxGetDevice") && find(&d.capturing, "cuStreamIsCapturing") && find(&d.context, "cuCtxGetCurrent") &&
+            find(&d.setContext, "cuCtxSetCurrent") && find(&d.allocate, "cuMemAlloc_v2") && find(&d.free, "cuMemFree_v2");
   });
   return found ? &d : nullptr;
 }

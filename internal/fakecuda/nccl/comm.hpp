@@ -27,6 +27,10 @@ struct Driver {
   int64_t (*setting)(const char *);
   int (*device)(int *);                // of the current context
   int (*capturing)(void *, int *);
+  int (*context)(void **);             // the current one
+  int (*setContext)(void *);
+  int (*allocate)(uint64_t *, size_t);
+  int (*free)(uint64_t);
 };
 const Driver *driver();  // null: it is not loaded
 
@@ -42,6 +46,8 @@ struct Call {
   size_t bytes() const { return count * width(type); }
 };
 
+constexpr size_t kOwnBytes = 1 << 20;
+
 struct Comm;
 
 // Task is calls that are enqueued as one piece of work.
@@ -55,6 +61,8 @@ struct Task {
 struct Comm {
   int rank, ranks, device;
   bool blocking;
+  void *context;
+  uint64_t own = 0;  // device memory that every communicator takes, as NVIDIA's does
   Wire wire;
   std::thread start;  // joins the other ranks
   std::atomic<int> state{kInProgress};

@@ -88,6 +88,10 @@ void forget(Comm *c) {
       tell("hang: rank " + std::to_string(c->rank) + " ends its communicator, of which " + std::to_string(c->graphs) + " pieces of graphs are left");
     usleep(1000);
   }
+  void *before = nullptr;
+  driver()->context(&before);
+  if (!driver()->setContext(c->context)) driver()->free(c->own);  // else it went with its context
+  driver()->setContext(before);
   delete c;
 }
 
@@ -117,8 +121,11 @@ API int ncclCommInitRankConfig(Comm **out, int ranks, Id id, int rank, const Con
   if (!out || ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks || strncmp(id.path, "/dev/shm/fakecuda-nccl-", 23) || !config || config->magic != kMagic ||
       config->size < sizeof(Config) || config->version < 21400)
     return kInvalidArgument;
-  if (driver()->device(&device)) return kCudaError;
+  void *context = nullptr;
+  uint64_t own;
+  if (driver()->device(&device) || driver()->context(&context) || driver()->allocate(&own, kOwnBytes)) return kCudaError;
   auto *c = new Comm;
+  c->context = context, c->own = own;
   c->rank = rank, c->ranks = ranks, c->device = device, c->blocking = config->blocking != 0;
   {
     std::lock_guard<std::mutex> lock(aliveMu);
