@@ -69,7 +69,7 @@ func (o Options) relevantTo(k programKey) Options {
 	switch {
 	case k.mode != compile.Train:
 		o.Optimizer, o.Guard, o.Recompute, o.Objectives, o.Unfreeze = nil, 0, Recompute{}, nil, nil
-		o.GradientNorm, o.TrainMetrics, o.Group = false, false, nil
+		o.GradientNorm, o.TrainMetrics, o.Group, o.SyncBatchNorm = false, false, nil, false
 	case !k.window.Updates():
 		o.Optimizer, o.Guard, o.Objectives, o.GradientNorm = nil, 0, nil, false
 	}

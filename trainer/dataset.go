@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // batchSource is where the batches of a pass or a prediction come from. Data flow one way:
@@ -74,6 +75,9 @@ func (t *Trainer) openTail(ctx context.Context, mode compile.Mode, s *batchSourc
 	// Example: 1,000 samples in batches of 128 are 7 full batches and one of 104; with Accumulate 4
 	// that is step 7, the last one of the second window, so it updates.
 	// A rank of a group has its part of the last batch, which may be a full one, or none at all.
+	if err := t.checkLone(mode, s); err != nil {
+		return err
+	}
 	tail, steps := opt.ownTail(mode, s.samples)
 	if tail == 0 || tail == opt.rows(mode) || mode == compile.Train && opt.Tail == dataloader.DropTail {
 		return nil
@@ -83,14 +87,31 @@ func (t *Trainer) openTail(ctx context.Context, mode compile.Mode, s *batchSourc
 	s.tail.averaged = s.full.averaged
 	err := t.ensurePrograms(ctx, s.tail)
 	if errors.Is(err, frontend.ErrRows) {
-		return fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
-			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
-			tail, s.samples, opt.Batch, err)
+		return opt.shortTail(tail, s.samples, err)
 	}
 	if err != nil {
 		return fmt.Errorf("last batch of %d: %w", tail, err)
 	}
 	return nil
+}
+
+// checkLone returns an error if the last step of an epoch has one sample on all ranks together, and a
+// batch normalization over them.
+func (t *Trainer) checkLone(mode compile.Mode, s *batchSource) error {
+	opt := &t.plan.opt
+	if mode != compile.Train || !opt.SyncBatchNorm || opt.ranks() == 1 || opt.Tail == dataloader.DropTail || s.samples%(opt.Batch*opt.ranks()) != 1 {
+		return nil
+	}
+	if prog := t.plan.programs[t.plan.fullKey(mode, s.dataset)]; prog == nil || len(prog.Variances) == 0 {
+		return nil
+	}
+	return opt.shortTail(1, s.samples, fmt.Errorf("%w: %w", frontend.ErrRows, kernels.ErrShape))
+}
+
+// shortTail returns the error of a last batch that has too few rows to normalize, as err says.
+func (o *Options) shortTail(tail, samples int, err error) error {
+	return fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
+		"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w", tail, samples, o.Batch*o.ranks(), err)
 }
 
 // fullKey returns the key of the program for full batches of a dataset; in training, of the one

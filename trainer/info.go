@@ -230,8 +230,21 @@ func (p *epochPass) unfinished(c *counters) *unfinishedEpoch {
 	return u
 }
 
+// checkContinued returns an error if an unfinished epoch does not go on with the data of p.
+func (t *Trainer) checkContinued(p *epochPass) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u, data := t.unfinished, p.source.data.info()
+	if u == nil || u.Data.same(data) {
+		return nil
+	}
+	return fmt.Errorf("step %d of epoch %d is next, of %v, and this dataset has %v: "+
+		"pass the same data, or set RestoreOptions.NextEpoch: %w", u.position.Step+1, u.position.Epoch, u.Data, data, ErrData)
+}
+
 // begin starts p, a pass of training, where the next epoch begins or an unfinished one goes on.
-func (t *Trainer) begin(p *epochPass) error {
+// checkContinued has found nothing.
+func (t *Trainer) begin(p *epochPass) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, u, data := &t.counters, t.unfinished, p.source.data.info()
@@ -239,11 +252,7 @@ func (t *Trainer) begin(p *epochPass) error {
 		c.data = &data
 		p.epoch, p.stepsBefore, p.updatesBefore = c.epochs, c.steps, slices.Clone(c.updates)
 		c.epochs++
-		return nil
-	}
-	if !u.Data.same(data) {
-		return fmt.Errorf("step %d of epoch %d is next, of %v, and this dataset has %v: "+
-			"pass the same data, or set RestoreOptions.NextEpoch: %w", u.position.Step+1, u.position.Epoch, u.Data, data, ErrData)
+		return
 	}
 	c.data = &data
 	p.epoch, p.steps, p.pending = u.position.Epoch, u.position.Step, t.plan.objectiveNamed(u.position.Objective)
@@ -259,7 +268,6 @@ func (t *Trainer) begin(p *epochPass) error {
 		p.updatesBefore[i] += n
 	}
 	t.unfinished = nil
-	return nil
 }
 
 // info identifies the dataset.

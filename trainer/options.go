@@ -118,11 +118,16 @@ type Options struct {
 	// Group shares each batch among the ranks of a group, each of which has a device and a trainer of
 	// its own: an epoch has steps of Batch samples a rank. Gradients are summed over the ranks, and so
 	// are losses, metrics and the running statistics of batch normalization, whose statistics of a
-	// batch are each rank's own. All ranks make the same calls of New, Fit, Steps, Step and Evaluate
+	// batch are each rank's own unless SyncBatchNorm is set. All ranks make the same calls of New, Fit, Steps, Step and Evaluate
 	// with the same options and data, and end with the same bits; Predict is a rank's own. If a rank
 	// fails, the calls of all end with an error. Default: one rank. It keeps all gradients until the
 	// update. See docs/scaling.md.
 	Group group.Group
+	// SyncBatchNorm normalizes a batch by the mean and variance of the samples of all ranks of Group, so
+	// that a rank may have few samples, or one. Default: each rank uses those of its own samples. It
+	// costs two sums over the ranks for each batch normalization in each step, which the ranks wait
+	// for. Frozen layers and evaluation use running statistics in any case. See docs/scaling.md.
+	SyncBatchNorm bool
 	// Resident datasets stay on the device: the first pass over one uploads it, and its batches are
 	// lists of indices. Default: every batch is uploaded. A resident dataset takes
 	// dataloader.SampleBytes times its length of device memory. If Resident is not empty and Fields
@@ -145,6 +150,13 @@ type Options struct {
 	Tail dataloader.Tail
 	// Workers is the number of goroutines that read samples. Default: that of package dataloader.
 	Workers int
+
+	// Slots is the number of batches that have a place in the arena, an even number: the device works
+	// on one while the others are read ahead. Default: 2. More keep the device busy if the time to read
+	// a batch varies; they do not help if reading is slower on average. Each takes the bytes of a batch
+	// as its Fields are stored, on the device and, where that has its own memory, once more pinned on
+	// the host. TuneSlots chooses the number by measuring.
+	Slots int
 
 	// AllowMerged trains graphs in which Gorgonia merged nodes that differ, without a check.
 	// Default: they are refused with a *DoubtError; to find merged nodes, the model function may be
@@ -270,6 +282,20 @@ func (o *Options) optimizer() optim.Optimizer {
 		return optim.SGD{}
 	}
 	return o.Optimizer
+}
+
+// inFlight is the number of steps that are in flight at most, and maxSlots the most Options.Slots.
+const (
+	inFlight = 2
+	maxSlots = 64
+)
+
+// slots returns Slots or its default.
+func (o *Options) slots() int {
+	if o.Slots == 0 {
+		return inFlight
+	}
+	return o.Slots
 }
 
 // rows returns the batch of a full step.

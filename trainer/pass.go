@@ -16,8 +16,8 @@ import (
 
 // epochPass is one pass over a dataset: the loop of training and of evaluation.
 //
-// Two slots overlap reading, uploading and computing. While the device runs step n, the loader
-// fills the other slot with batch n+1:
+// Slots overlap reading, uploading and computing. While the device runs step n, the loader fills the
+// other slots, by default one, with the next batches:
 //
 //	slot 0   │ fill 0 │ step 0 │ fill 2 │ step 2 │ …
 //	slot 1            │ fill 1 │ step 1 │ fill 3 │ …
@@ -53,11 +53,25 @@ type epochPass struct {
 	resume         int             // objective that a batch which is read again begins with
 	totals         []float64       // of the sums of metrics
 	stepMetrics    *stepMetrics    // nil: steps have none
+
+	profiler *profiler // nil: nobody measures the pass
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
 // or to upload.
-func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
+func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) error {
+	t := p.t
+	if err := t.plan.opt.agreeOnRefusal(ctx, p.prepare(ctx, ds)); err != nil {
+		return err
+	}
+	if p.mode == compile.Train {
+		t.begin(p)
+	}
+	return p.meet(ctx)
+}
+
+// prepare is the part of open that changes nothing but p, and may be refused.
+func (p *epochPass) prepare(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
 	p.ds = ds
 	if p.mode == compile.Train {
@@ -82,11 +96,9 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	p.objectives = make([]objectiveSums, t.plan.objectives(compile.Train))
 	p.total = p.loader.Steps()
 	if p.mode == compile.Train {
-		if err := t.begin(p); err != nil {
-			return err
-		}
+		return t.checkContinued(p)
 	}
-	return p.meet(ctx)
+	return nil
 }
 
 // run submits each batch when the loader has it, and collects the results of each step when they
@@ -129,8 +141,15 @@ func (p *epochPass) next(ctx context.Context, before *slot) (dataloader.Batch, e
 			return dataloader.Batch{}, err
 		}
 	}
+	if p.profiler.enough() {
+		return dataloader.Batch{}, io.EOF
+	}
 	p.awaitIdle(before)
-	return p.reader.run.Next(ctx)
+	b, err := p.reader.run.Next(ctx)
+	if err == nil {
+		p.profiler.took(b)
+	}
+	return b, err
 }
 
 // openReader opens the reader at the first step that is not collected.
@@ -147,7 +166,7 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 			}
 		}
 	}
-	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots[:], p.source.fields))
+	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots, p.source.fields))
 	if err != nil {
 		return err
 	}
@@ -163,7 +182,7 @@ func (p *epochPass) finish(err error) error {
 	if p.body != nil && p.body.paused {
 		return err
 	}
-	drained, closed := p.t.streams.drain(p.t.slots[:]), p.reader.close(nil)
+	drained, closed := p.t.streams.drain(p.t.slots), p.reader.close(nil)
 	switch {
 	case err == nil:
 		err = drained
@@ -197,6 +216,7 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	if err := t.invalidateKept(s); err != nil {
 		return err
 	}
+	p.profiler.enqueues(b.Step)
 	return t.streams.enqueueCopies(s.uploads.prefetch[s.index])
 }
 
@@ -268,6 +288,7 @@ func (p *epochPass) submit(s *slot) error {
 	if err := st.compute.Record(s.ready); err != nil {
 		return err
 	}
+	p.profiler.submitted(s)
 	p.uploaded += s.uploads.sampleBytes
 	if !s.last || p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
@@ -309,6 +330,7 @@ func (p *epochPass) finishStep(ctx context.Context, s *slot) error {
 	if err := s.ready.Sync(); err != nil {
 		return p.stepError(s.batch.Step, err)
 	}
+	p.profiler.finished(s)
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
 	// after that changed anything.

@@ -134,6 +134,7 @@ func (t *Trainer) compareRanks(ctx context.Context) error {
 	o := &t.plan.opt
 	own := []Setting{{"batch", fmt.Sprint(o.Batch)}, {"evaluation batch", fmt.Sprint(o.rows(compile.Evaluate))},
 		{"keep", fmt.Sprintf("%q", o.Keep)}, {"gradient norm", fmt.Sprint(o.GradientNorm)}, {"checkpoint", fmt.Sprint(o.Checkpoint)},
+		{"synchronized batch normalization", fmt.Sprint(o.SyncBatchNorm)},
 		{"resident datasets", fmt.Sprint(len(o.Resident))}}
 	return o.compare(ctx, slices.Concat(own, t.plan.settings(), []Setting{{"memory plan", t.plan.fingerprint()}, {"operations", t.plan.operations()}}))
 }
@@ -233,7 +234,7 @@ func (p *epochPass) meet(ctx context.Context) error {
 	}
 	data := p.source.data.info()
 	all := append([]Setting{
-		{"pass", fmt.Sprint(p.mode)}, {"averages", fmt.Sprint(p.averaged)}, {"epoch", fmt.Sprint(p.epoch)}, {"step", fmt.Sprint(p.steps)},
+		{"pass", fmt.Sprint(p.mode)}, {"loop over Steps", fmt.Sprint(p.body != nil)}, {"averages", fmt.Sprint(p.averaged)}, {"epoch", fmt.Sprint(p.epoch)}, {"step", fmt.Sprint(p.steps)},
 		{"data", data.String()}, {"samples of the epoch", fmt.Sprint(p.source.samples)}}, t.plan.settings()...)
 	t.mu.Lock()
 	c := &t.counters

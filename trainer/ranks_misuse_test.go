@@ -211,3 +211,49 @@ func TestRanksThatShareAGPUAreRefused(t *testing.T) {
 		_ = tr.Close()
 	})
 }
+
+// What ranks refuse before a pass begins is one error on all of them, also of those that would not have refused it, and the group
+// goes on with other data.
+func TestARefusalLeavesTheGroupUsable(t *testing.T) {
+	good := samples(t, 24, 4, 3)
+	for what, c := range map[string]struct {
+		options func(opt *trainer.Options)
+		data    dataloader.Dataset
+		class   error
+		rank    int  // the first that refuses
+		all     bool // each rank refuses
+	}{
+		"short":           {options: func(opt *trainer.Options) { opt.Tail = dataloader.DropTail }, data: samples(t, 5, 4, 3), class: dataloader.ErrShort, all: true},
+		"fields":          {data: columns(t, 12, dataloader.Column("other", make([]float32, 48), 4)), class: trainer.ErrData, all: true},
+		"one row of one":  {data: samples(t, 23, 4, 3), class: kernels.ErrShape, rank: 2}, // 4, 4 and 3 rows are 2, 2 and 1 of the last batch
+		"one row of all":  {data: samples(t, 19, 4, 3), class: kernels.ErrShape, rank: 0}, // ranks 1 and 2 have none
+		"synced, one row": {options: func(opt *trainer.Options) { opt.SyncBatchNorm = true }, data: samples(t, 19, 4, 3), class: kernels.ErrShape, all: true},
+	} {
+		ranks(t, 3, func(g group.Group) {
+			opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: good.Fields(), Optimizer: optim.SGD{Rate: 0.1}}
+			if c.options != nil {
+				c.options(&opt)
+			}
+			tr, err := trainer.New(t.Context(), undropped, opt)
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+				return
+			}
+			defer tr.Close()
+			for range 2 {
+				before := tr.Position()
+				_, err = tr.Fit(t.Context(), c.data)
+				var e *trainer.RefusalError
+				if !errors.As(err, &e) || !errors.Is(err, c.class) || e.Rank != c.rank || (e.Own != nil) != (c.all || g.Rank() == c.rank) {
+					t.Errorf("%s: rank %d: got %v", what, g.Rank(), err)
+				}
+				if g.Err() != nil || tr.Position() != before {
+					t.Errorf("%s: the group is broken: %v, position %v, was %v", what, g.Err(), tr.Position(), before)
+				}
+			}
+			if _, err := tr.Fit(t.Context(), good); err != nil {
+				t.Errorf("%s: rank %d, after the refusal: %v", what, g.Rank(), err)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -168,7 +169,10 @@ func TestRanksMixWithOtherOptions(t *testing.T) {
 			m.opt.Optimizer, m.opt.Objectives, m.opt.Groups, m.opt.Average = optim.SGD{Rate: 0.05, Momentum: 0.9}, nil, nil, optim.Average{}
 			m.opt.Precision, m.opt.KeepFloat32, m.opt.LossScale, m.opt.Tail = 0, nil, optim.Scaling{}, dataloader.KeepTail
 		case normalized[m.net]:
-			m.opt.Tail = dataloader.DropTail // a rank with one row is refused
+			m.opt.Tail, m.opt.SyncBatchNorm = dataloader.DropTail, r.IntN(2) == 0 // a rank with one row is refused
+			if m.opt.SyncBatchNorm && m.data.Len()%(m.opt.Batch*size) != 1 {
+				m.opt.Tail = dataloader.KeepTail
+			}
 		}
 		if m.opt.Tail == dataloader.DropTail && m.data.Len() < m.opt.Batch*size {
 			continue
@@ -423,9 +427,13 @@ func TestARankThatFailsEndsThePassesOfAll(t *testing.T) {
 }
 
 func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
-	ds := samples(t, 80, 4, 3)
+	t.Run("plain", func(t *testing.T) { makesNoHeapObjects(t, small, samples(t, 80, 4, 3)) })
+	t.Run("synced", func(t *testing.T) { makesNoHeapObjects(t, synced(gorgonia.Float32), farSamples(t, 80, 0)) })
+}
+
+func makesNoHeapObjects(t *testing.T, model trainer.ModelFunc, ds *dataloader.Slices) {
 	ranks(t, 2, func(g group.Group) {
-		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.Adam{}}
+		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.Adam{}, SyncBatchNorm: true}
 		var first, last runtime.MemStats
 		opt.Progress = func(p trainer.Progress) {
 			switch p.Step {
@@ -435,7 +443,7 @@ func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
 				runtime.ReadMemStats(&last)
 			}
 		}
-		tr, err := trainer.New(t.Context(), small, opt)
+		tr, err := trainer.New(t.Context(), model, opt)
 		if err != nil {
 			t.Error(err)
 			return
@@ -459,3 +467,51 @@ func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
 var nan32 = float32(nan64())
 
 func nan64() float64 { var zero float64; return zero / zero }
+
+// A rank that leaves the loop over Steps ends those of all ranks after the same step. The group goes on: with the bits of ranks that
+// all left there.
+func TestALeftLoopEndsOnAllRanks(t *testing.T) {
+	ds := samples(t, 40, 4, 3)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, last := range []int{2, 7} { // of 7 steps
+			var bits []map[string]string
+			for _, leavers := range [][]int{{0, 1, 2}, {1}, {0, 2}, {0}} {
+				learnedBy := make([]map[string]string, 3)
+				ranks(t, 3, func(g group.Group) {
+					tr, err := trainer.New(t.Context(), small, trainer.Options{Device: ownDevice(t, dev, g), Batch: 2, Accumulate: 3, Group: g, Fields: ds.Fields(), Optimizer: optim.Adam{}})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer tr.Close()
+					leaves, steps := slices.Contains(leavers, g.Rank()), 0
+					for step, e := range tr.Steps(t.Context(), ds) {
+						if err = e; err != nil {
+							break
+						}
+						if steps++; leaves && step.Step == last {
+							break
+						}
+					}
+					var left *trainer.LeaveError
+					if steps != last || errors.As(err, &left) == leaves || left != nil && (left.Rank != slices.Max(leavers) || left.Step != int64(last) || !errors.Is(err, trainer.ErrLeft)) {
+						t.Errorf("leavers %v: rank %d: %d steps, %v", leavers, g.Rank(), steps, err)
+					}
+					if _, err := tr.Evaluate(t.Context(), ds); err != nil {
+						t.Errorf("leavers %v: rank %d: %v", leavers, g.Rank(), err)
+					}
+					if _, err := tr.Fit(t.Context(), ds); err != nil || g.Err() != nil {
+						t.Errorf("leavers %v: rank %d: %v, the group %v", leavers, g.Rank(), err, g.Err())
+					}
+					learnedBy[g.Rank()] = learned(t, tr)
+				})
+				bits = append(bits, learnedBy...)
+			}
+			for i, b := range bits {
+				if !maps.Equal(b, bits[0]) {
+					t.Errorf("step %d: run %d has learned other bits", last, i)
+				}
+			}
+		}
+	})
+}

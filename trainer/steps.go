@@ -96,6 +96,7 @@ func (t *Trainer) runLoop(ctx context.Context, ds dataloader.Dataset, yield func
 	}
 	p := &epochPass{t: t, mode: compile.Train, body: &loopBody{yield: yield}}
 	defer func() { // also if the body panics
+		p.body.ballot.close()
 		if p.body.paused {
 			t.usage.leave(p)
 		} else {
@@ -115,7 +116,8 @@ func (t *Trainer) runLoop(ctx context.Context, ds dataloader.Dataset, yield func
 
 // loopBody is the body of a loop over Steps. While it runs, its pass is paused: see usage.
 type loopBody struct {
-	yield func(Step, error) bool
+	yield  func(Step, error) bool
+	ballot *ballot // of the ranks of a group; nil before the first vote
 	// The pass does not have the device: the body runs, or it has left the loop, or the pass could
 	// not resume after it.
 	paused bool
@@ -128,12 +130,20 @@ func (l *loopBody) call(ctx context.Context, p *epochPass) error {
 	l.paused = true
 	t.usage.pause(p)
 	if !l.yield(p.last, nil) {
+		if _, err := p.vote(true); err != nil {
+			t.left(err, true) // the next call of this rank returns it: the loop is left
+		}
 		return errLeft
 	}
 	if err := t.usage.resume(ctx); err != nil {
 		return fmt.Errorf("step %d: %w", p.steps, err)
 	}
 	l.paused = false
+	if leaver, err := p.vote(false); err != nil {
+		return fmt.Errorf("step %d: %w", p.steps, err)
+	} else if leaver >= 0 {
+		return agreedError{&LeaveError{Rank: leaver, Step: p.last.Number}}
+	}
 	// Steps that the body has trained count, too.
 	t.addCounts(p, 1)
 	if p.steps == p.total {
@@ -174,5 +184,5 @@ func (t *Trainer) takeSlots() error {
 
 // giveSlots ends the uploads and the reader of a paused pass. A second call does nothing.
 func (p *epochPass) giveSlots() error {
-	return p.reader.close(func() error { return p.t.streams.drain(p.t.slots[:]) })
+	return p.reader.close(func() error { return p.t.streams.drain(p.t.slots) })
 }

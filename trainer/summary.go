@@ -39,6 +39,14 @@ type LayerSummary struct {
 // layer.
 const otherLayers = "other"
 
+// layerOf returns the name of the layer that owns something, as tables have it.
+func layerOf(owner string) string {
+	if owner == "" || owner == "results" || owner == "guard" {
+		return otherLayers
+	}
+	return owner
+}
+
 // Summary returns the layers of the model, as the training program of a full batch computes them. It
 // may be called while a pass runs. After Close, and of a trainer that New did not make, it is empty.
 func (t *Trainer) Summary() Summary {
@@ -59,9 +67,6 @@ func (p *planned) summary() Summary {
 	s := Summary{Batch: prog.Batch, Arena: p.layout.Total()}
 	index := make(map[string]int)
 	layer := func(name string) *LayerSummary {
-		if name == "" || name == "results" || name == "guard" {
-			name = otherLayers
-		}
 		i, ok := index[name]
 		if !ok {
 			i = len(s.Layers)
@@ -72,7 +77,7 @@ func (p *planned) summary() Summary {
 	}
 	for i := range prog.Instrs {
 		in := &prog.Instrs[i]
-		l, work := layer(in.Owner), prog.WorkOf(in).Flops
+		l, work := layer(layerOf(in.Owner)), prog.WorkOf(in).Flops
 		if in.Backward || in.Recomputed {
 			l.Backward += work
 			continue
@@ -83,7 +88,7 @@ func (p *planned) summary() Summary {
 		}
 	}
 	for _, home := range p.parameters() {
-		l, n := layer(home.Owner), int64(home.Spec.Shape.Elems())
+		l, n := layer(layerOf(home.Owner)), int64(home.Spec.Shape.Elems())
 		l.Parameters += n
 		if slices.Contains(prog.Trained, home.Name) {
 			l.Trained += n

@@ -21,6 +21,7 @@ import (
 
 // engine is an MPI of this machine, and the test program built for it.
 type engine struct {
+	mpicc   string
 	mpirun  string
 	program string
 	open    bool // Open MPI; else MPICH
@@ -42,20 +43,28 @@ var installed = sync.OnceValues(func() (found []engine, err error) {
 			seen[file] = true
 		}
 		version, _ := exec.Command(mpirun, "--version").CombinedOutput()
-		e := engine{mpirun: mpirun, open: !bytes.Contains(version, []byte("HYDRA")), most: 2}
+		e := engine{mpicc: mpicc, mpirun: mpirun, open: !bytes.Contains(version, []byte("HYDRA")), most: 2}
 		if e.open {
 			e.most = 4
 		}
-		e.program = filepath.Join(folder, "rank"+suffix)
-		build := exec.Command("go", "build", "-tags", "mpi", "-o", e.program, "./main")
-		build.Env = append(os.Environ(), "CC="+mpicc, "CGO_ENABLED=1")
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w: %s", mpicc, err, out)
+		if err := e.build("rank"+suffix, "./main"); err != nil {
+			return nil, err
 		}
 		found = append(found, e)
 	}
 	return found, nil
 })
+
+// build builds the program of the package for the MPI of e, as a file of that name.
+func (e *engine) build(name, from string) error {
+	e.program = filepath.Join(folder, name)
+	build := exec.Command("go", "build", "-tags", "mpi", "-o", e.program, from)
+	build.Env = append(os.Environ(), "CC="+e.mpicc, "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", e.mpicc, err, out)
+	}
+	return nil
+}
 
 // folder holds the programs.
 var folder string

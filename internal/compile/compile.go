@@ -118,6 +118,9 @@ type compiler struct {
 	others  []frontend.LossValue // the same of other objectives
 
 	lastSum   kernels.Value            // output of the last sum over ranks, whose order is the same on all; None: there is none
+	norms     []*syncNorm              // normalizations over the samples of all ranks, in order
+	ready     map[string]int           // by parameter: see recordReady
+	buckets   []placedBucket           // in order
 	rules     []*kernels.Op            // operations of updates, each once
 	perWeight kernels.Value            // share / unit, the factor of w in the gradient of a loss; unset where that factor is 1 / weight
 	named     map[string]kernels.Value // results by name, before they are moved to homes
@@ -133,7 +136,7 @@ func newCompiler(cfg Config) *compiler {
 	if cfg.Objective != "" {
 		p.Name += ", " + cfg.Objective
 	}
-	return &compiler{
+	c := &compiler{
 		Builder: b,
 		cfg:     cfg,
 		graph: frontend.New(b, cfg.Model, frontend.Options{
@@ -148,6 +151,10 @@ func newCompiler(cfg Config) *compiler {
 		lastSum: kernels.None,
 		named:   make(map[string]kernels.Value),
 	}
+	if c.syncsNorms() {
+		c.graph.Normalize = c.normalize
+	}
+	return c
 }
 
 // step lowers the graph and appends the results, gradients and update that the mode needs.
@@ -190,7 +197,11 @@ func (c *compiler) step() (err error) {
 	if err := c.graph.CheckReached(grads); err != nil {
 		return err
 	}
-	return c.update(grads)
+	if err := c.update(grads); err != nil {
+		return err
+	}
+	c.placeBuckets()
+	return nil
 }
 
 // results gives homes in region Results to the loss, the sum of weights, the number of correct

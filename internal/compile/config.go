@@ -171,6 +171,8 @@ type Update struct {
 	GuardEach bool
 	// Ranks: gradients are summed over the ranks of Config.Group before the update. All are kept.
 	Ranks bool
+	// SyncNorms: batch normalization uses the statistics of the samples of all ranks. See syncnorm.go.
+	SyncNorms bool
 }
 
 // Sums reports whether an update starts from the sum of gradients of several steps or ranks.

@@ -30,6 +30,14 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 	for i := forward - 1; i >= 0; i-- {
 		in := c.Instrs[i]
 		dy, reached := outputGrads(in, grads)
+		if n := c.normOf(in); n != nil {
+			i = c.firstOf(n, i)
+			if reached {
+				c.Label, c.Owner, c.Mark = "d"+n.label, in.Owner, ""
+				c.addGrads(grads, needs, []kernels.Value{n.x, n.gamma, n.beta}, c.normGrad(n, dy[0], needs[n.x]))
+			}
+			continue
+		}
 		if !reached || !reads(in, needs) {
 			continue
 		}
@@ -38,18 +46,23 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 		if err != nil {
 			return nil, err
 		}
-		for k, v := range in.In {
-			if k >= len(dx) || dx[k] == kernels.None || !needs[v] {
-				continue
-			}
-			if grads[v] == kernels.None {
-				grads[v] = dx[k]
-			} else {
-				grads[v] = c.Apply(kernels.Add, nil, grads[v], dx[k])
-			}
-		}
+		c.addGrads(grads, needs, in.In, dx)
 	}
 	return grads, nil
+}
+
+// addGrads adds gradients dx of operands to those of their other readers, where they are needed.
+func (c *compiler) addGrads(grads []kernels.Value, needs []bool, operands, dx []kernels.Value) {
+	for k, v := range operands {
+		if k >= len(dx) || dx[k] == kernels.None || !needs[v] {
+			continue
+		}
+		if grads[v] == kernels.None {
+			grads[v] = dx[k]
+		} else {
+			grads[v] = c.Apply(kernels.Add, nil, grads[v], dx[k])
+		}
+	}
 }
 
 // lossSeed appends the gradient of the loss with respect to itself: 1. Where steps share an update,

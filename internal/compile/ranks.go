@@ -79,6 +79,9 @@ func (c *compiler) sumResults(named []ir.Result) error {
 	}
 	for i := range c.forward.Statistics {
 		s := &c.forward.Statistics[i]
+		if s.Shared {
+			continue
+		}
 		// The factor depends on the rows of the rank.
 		s.Mean = c.times(c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: s.Attrs.Factor}, s.Batch), share)
 		s.Attrs.Factor = 1
@@ -152,14 +155,16 @@ func (c *compiler) sumGradients(ps []frontend.Param, grads []kernels.Value) {
 		byName[p.Name] = p.Value
 	}
 	if c.Buckets = c.cfg.Buckets; c.Buckets == nil {
-		c.Buckets = c.buckets(ps)
+		c.Buckets = c.cutBuckets(ps)
 	}
 	for i, names := range c.Buckets {
 		var vs []kernels.Value
 		for _, name := range names {
 			vs = append(vs, grads[byName[name]])
 		}
-		for k, v := range c.sum(c.label(fmt.Sprintf("gradients %d", i)), vs) {
+		sums := c.sum(c.label(fmt.Sprintf("gradients %d", i)), vs)
+		c.recordBucket(names)
+		for k, v := range sums {
 			grads[byName[names[k]]] = v
 		}
 	}
@@ -180,9 +185,9 @@ func (c *compiler) agree(guard kernels.Value) (kernels.Value, error) {
 	return agreed[0], nil
 }
 
-// buckets cuts parameters, in the order in which their gradients are made, into buckets of one type
+// cutBuckets cuts parameters, in the order in which their gradients are made, into buckets of one type
 // and about bucketBytes.
-func (c *compiler) buckets(ps []frontend.Param) (all [][]string) {
+func (c *compiler) cutBuckets(ps []frontend.Param) (all [][]string) {
 	var bytes int64
 	var last arena.DType
 	for _, p := range ps {

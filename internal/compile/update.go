@@ -145,6 +145,7 @@ func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 	for _, p := range ps {
 		c.Trained = append(c.Trained, p.Name)
 	}
+	c.recordReady(ps, grads)
 	return ps
 }
 

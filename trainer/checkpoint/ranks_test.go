@@ -83,6 +83,9 @@ func trainRank(t *testing.T, g group.Group, dir string, batch int, until int64) 
 		return nil, err
 	}
 	steps := loop.Until(ctx, tr, ds, 100)
+	if tr.Stats().Updates >= until {
+		steps = func(func(trainer.Step, error) bool) {}
+	}
 	if g.Rank() == 0 {
 		steps = f.Steps(ctx, tr, steps)
 	}
@@ -90,9 +93,12 @@ func trainRank(t *testing.T, g group.Group, dir string, batch int, until int64) 
 		if err != nil {
 			return nil, err
 		}
-		if step.Number == until {
+		if step.Number >= until {
 			break
 		}
+	}
+	if _, err := tr.Evaluate(ctx, ds); err != nil {
+		return nil, err
 	}
 	params, err := tr.Params()
 	if err != nil {

@@ -249,6 +249,14 @@ func wrap(note string) string {
 	return b.String()
 }
 
+// clip shortens s to n characters.
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:max(n-1, 0)]) + "…"
+	}
+	return s
+}
+
 // comma writes n with thousands separators.
 func comma(n int64) string { return humanize.Comma(n) }
 

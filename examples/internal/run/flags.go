@@ -42,9 +42,12 @@ type Flags struct {
 	Plan         bool
 	WhatFits     Bytes
 	Picture      string
+	Compare      bool
 	JSON         string
 	Curves       string // file; empty: none
 	LogLoss      bool
+	Profile      bool
+	Trace        string // file; empty: none
 
 	Ranks int  // ranks of this process; below 2: one
 	MPI   bool // this process is a rank of its launcher's
@@ -99,9 +102,12 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.StringVar(&f.Precision, "precision", f.Precision, "type of kept activations and of the inputs of products: float32, bfloat16 or float16")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
 	fs.Var(&f.WhatFits, "what-fits", "print the settings that fit in `bytes` of memory, such as 8MiB, with the recommended one marked, and stop")
-	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to `file`: a map of the memory (.svg) or the picture of the example (.png)")
+	fs.StringVar(&f.Picture, "picture", f.Picture, "draw the memory plan to `file`: a page (.html) or a map (.svg, .png); without -plan, .png is the picture of an example that has one")
+	fs.BoolVar(&f.Compare, "compare", f.Compare, "show on the page of -picture the plan without -recompute, -offload, -guard and -precision, too, and the difference")
 	fs.StringVar(&f.Curves, "curves", f.Curves, "draw losses, accuracies, rates and norms of gradients to `file` after each epoch: .svg or .png")
 	fs.BoolVar(&f.LogLoss, "log-loss", f.LogLoss, "draw the losses of -curves on a logarithmic axis")
+	fs.BoolVar(&f.Profile, "profile", f.Profile, fmt.Sprintf("train %d steps, print what each layer and operation costs, and stop", profiledSteps))
+	fs.StringVar(&f.Trace, "trace", f.Trace, "do as -profile, and write a trace of the steps to `file`, for https://ui.perfetto.dev")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
 	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
 	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")

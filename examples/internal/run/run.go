@@ -77,9 +77,6 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if err := f.Parse(e.Name, args, e.Add); err != nil {
 		return err
 	}
-	if f.draws() && e.Draw == nil {
-		return &FlagError{"picture", f.Picture, e.Name + " draws no PNG: use .svg for a map of the memory"}
-	}
 	opt, err := f.Options()
 	if err != nil {
 		return err
@@ -116,8 +113,8 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		return err
 	}
 	fmt.Fprintln(out, plan)
-	if f.Picture != "" && !f.draws() {
-		if err := create(f.Picture, plan.SVG); err != nil {
+	if f.Picture != "" && !e.draws(f) {
+		if err := e.drawPlan(ctx, f, plan, opt); err != nil {
 			return err
 		}
 	}
@@ -243,6 +240,9 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 		return Results{}, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
+	if f.Profile {
+		return Results{}, profile(ctx, f, out, t, train)
+	}
 	if f.Checkpoint != "" {
 		if l.Folder, err = openFolder(ctx, t, f, opt.Group, out); err != nil {
 			return Results{}, err
@@ -251,7 +251,7 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 			defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
 		}
 	}
-	if !f.draws() {
+	if !e.draws(f) {
 		return l.Run(ctx, t, train, test)
 	}
 	if e.DrawsEach {

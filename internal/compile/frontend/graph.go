@@ -109,6 +109,10 @@ type Options struct {
 	Offloaded func(name string, spec kernels.Spec) bool
 	// Averaged reads parameters at the homes of their averages, if they have one.
 	Averaged bool
+	// Normalize appends batch normalization by the statistics of all ranks of a group, given the home
+	// of the running mean: y, the mean of the batch, its biased variance and its unbiased one. nil:
+	// it normalizes by those of its own batch.
+	Normalize func(a kernels.BatchNormAttrs, x, gamma, beta, running kernels.Value) (y, mean, variance, unbiased kernels.Value)
 }
 
 // Param is a parameter of the program.
@@ -128,6 +132,8 @@ type StatisticUpdate struct {
 	Attrs kernels.RunningStatAttrs
 	// Variance: it is a variance, which may overflow; a mean does not.
 	Variance bool
+	// Shared: it is that of the samples of all ranks already.
+	Shared bool
 }
 
 // Forward is the forward graph in the program.

@@ -41,6 +41,9 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 		return r.normalizeByRunning(a, x, gamma, beta, s)
 	}
 	shape := r.Spec(x).Shape
+	if r.Normalize != nil {
+		return r.batchNormOfRanks(a, x, gamma, beta, s)
+	}
 	if r.Training && !r.Machine && len(shape) > 1 && shape[0] == 1 {
 		return kernels.None, fmt.Errorf("%q over a batch of 1, %v: use a larger batch, group or layer normalization, "+
 			"or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
@@ -60,9 +63,25 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 		return out[0], nil
 	}
 	r.statistics = append(r.statistics,
-		StatisticUpdate{s.mean, out[1], out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}, false},
-		StatisticUpdate{s.variance, out[2], out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}, true})
+		StatisticUpdate{s.mean, out[1], out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}, false, false},
+		StatisticUpdate{s.variance, out[2], out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}, true, false})
 	return out[0], nil
+}
+
+// batchNormOfRanks normalizes x by the mean and variance of the samples of all ranks.
+func (r *reader) batchNormOfRanks(a kernels.BatchNormAttrs, x, gamma, beta kernels.Value, s runningStats) (kernels.Value, error) {
+	specs := r.Specs([]kernels.Value{x, gamma, beta})
+	if shape := specs[0].Shape; len(shape) > 1 && shape.Elems() == shape[1] { // one element for each channel here, others elsewhere
+		specs[0].Shape = kernels.Shape{2, shape[1]}
+	}
+	if _, err := kernels.BatchNorm.Infer(a, specs); err != nil {
+		return kernels.None, err
+	}
+	y, mean, variance, unbiased := r.Normalize(a, x, gamma, beta, s.mean)
+	attrs := kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}
+	r.statistics = append(r.statistics, StatisticUpdate{s.mean, mean, mean, attrs, false, true},
+		StatisticUpdate{s.variance, variance, unbiased, attrs, true, true})
+	return y, nil
 }
 
 // normalizeByRunning computes y = (x - mean)·scale + β by the running statistics: not x·scale +

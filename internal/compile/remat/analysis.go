@@ -34,6 +34,7 @@ type analysis struct {
 	until  []int32         // by root: the last forward instruction that reads it
 	first  []int32         // by root: the first other instruction that reads it, -1 for none
 
+	updated   []bool // by root: an instruction overwrites its contents, such as a sum over ranks
 	refetched []bool // by root: a copy of an offloaded parameter that the backward pass prefetches once more in any case
 }
 
@@ -84,7 +85,7 @@ func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysi
 	schedule.Alias(d, o.Views)
 	a := &analysis{p: p, o: o, origin: now.origin, work: now.work, space: now.space, extra: now.extra,
 		root: make([]kernels.Value, n), maker: make([]int32, n), bytes: make([]int64, n),
-		until: make([]int32, n), first: make([]int32, n), refetched: make([]bool, n)}
+		until: make([]int32, n), first: make([]int32, n), refetched: make([]bool, n), updated: make([]bool, n)}
 	for v := range n {
 		a.root[v], _ = d.Root(kernels.Value(v))
 		a.maker[v], a.until[v], a.first[v] = -1, -1, -1
@@ -94,8 +95,11 @@ func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysi
 	}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		for _, o := range in.Out {
+		for k, o := range in.Out {
 			a.maker[o] = int32(i)
+			if k < len(in.Op.Updates) {
+				a.updated[a.root[o]] = true
+			}
 		}
 		// Reads of an alias count as reads of its root.
 		for _, v := range in.In {
@@ -158,7 +162,7 @@ func (a *analysis) findRefetched() {
 // instruction has no effect and runs on the device.
 func (a *analysis) recomputable(v kernels.Value) bool {
 	i := a.maker[v]
-	if i < 0 || a.p.Values[a.root[v]].Home {
+	if i < 0 || a.p.Values[a.root[v]].Home || a.updated[a.root[v]] {
 		return false
 	}
 	in := &a.p.Instrs[i]
