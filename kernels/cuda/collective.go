@@ -18,27 +18,6 @@ type Collective struct {
 	Root int        // the rank whose data Broadcast sends, else 0
 }
 
-// check returns a *group.OpError for a collective that a group of ranks cannot run.
-func (c Collective) check(ranks int) error {
-	switch parts := int64(ranks) * c.Type.Size(); {
-	case c.Kind < group.Sum || c.Kind > group.ReduceScatter:
-		return c.wrong("NCCL has no %v: use Sum, Max, Broadcast, AllGather or ReduceScatter", c.Kind)
-	case c.Type.Size() == 0:
-		return c.wrong("NCCL has no type %v", c.Type)
-	case c.Root < 0 || c.Root >= ranks:
-		return c.wrong("Root is %d: use 0 to %d", c.Root, ranks-1)
-	case c.Data.Offset%c.Type.Size() != 0 || c.Data.Size%c.Type.Size() != 0:
-		return c.wrong("Data has %d bytes from byte %d on: both must be multiples of an element's %d", c.Data.Size, c.Data.Offset, c.Type.Size())
-	case (c.Kind == group.AllGather || c.Kind == group.ReduceScatter) && c.Data.Size%parts != 0:
-		return c.wrong("Data has %d bytes, which %d ranks cannot share equally: pad it to a multiple of %d", c.Data.Size, ranks, parts)
-	}
-	return nil
-}
-
-func (c Collective) wrong(format string, args ...any) error {
-	return &group.OpError{Op: fmt.Sprintf("%v of %v", c.Kind, c.Type), Reason: fmt.Sprintf(format, args...)}
-}
-
 // NCCLError is the error of a call of NCCL, or of a collective that fails on the device.
 type NCCLError struct {
 	Call string // "ncclAllReduce"
@@ -88,9 +67,6 @@ func (e *HangError) Error() string {
 // Unwrap returns group.ErrStuck.
 func (e *HangError) Unwrap() error { return group.ErrStuck }
 
-// ncclNames are the libraries that Join looks for.
-var ncclNames = []string{"libnccl.so.2"}
-
 // leastNCCL is the first version with communicators that do not block, as ncclGetVersion codes it.
 const leastNCCL = 21400
 
@@ -106,9 +82,6 @@ func ncclVersion(code int) string {
 func errOldNCCL(version int) error {
 	return fmt.Errorf("NCCL is %s: it must be %s or newer: install it and add its folder to LD_LIBRARY_PATH", ncclVersion(version), ncclVersion(leastNCCL))
 }
-
-// ncclTypes are ncclDataType_t.
-var ncclTypes = map[arena.DType]int{arena.Uint8: 1, arena.Int32: 2, arena.Int64: 4, arena.Float16: 6, arena.Float32: 7, arena.Float64: 8, arena.BFloat16: 9}
 
 // introduction is what a rank tells the others before NCCL is used.
 type introduction struct {

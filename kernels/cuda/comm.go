@@ -86,44 +86,6 @@ func (c *Comm) failed(call string, code int) error {
 	return err
 }
 
-// Enqueue enqueues a collective on s, after the work so far. All ranks enqueue the same collectives,
-// and launch the same programs, in the same order; the limit of Join counts from this call on. A
-// collective that cannot be right is a *group.OpError. Call it from one goroutine at a time.
-func (c *Comm) Enqueue(s arena.Stream, op Collective) error {
-	st, ok := s.(*stream)
-	if !ok || st.dev != c.dev {
-		return fmt.Errorf("cuda: enqueue: the stream is not of this device")
-	}
-	if err := op.check(c.Size()); err != nil {
-		return err
-	}
-	m, err := c.dev.span(op.Data)
-	if err != nil {
-		return fmt.Errorf("cuda: enqueue: %w", err)
-	}
-	if m.host != nil {
-		return op.wrong("Data is pinned memory: use memory of the device")
-	}
-	ok, err = st.begin("enqueue")
-	if !ok {
-		return err
-	}
-	defer st.end()
-	if op.Data.Size == 0 {
-		return nil
-	}
-	x := collective{comm: c, kind: op.Kind, elem: op.Type, count: op.Data.Size / op.Type.Size(), data: m.at + address(op.Data.Offset), root: op.Root, first: true, last: true}
-	if err := c.lock(); err != nil {
-		return fmt.Errorf("cuda: enqueue: %w", err)
-	}
-	defer c.mu.Unlock()
-	st.joins(c)
-	if call, code := x.enqueue(st.handle); code != 0 {
-		return fmt.Errorf("cuda: enqueue: %w", c.failed(call, code))
-	}
-	return c.mark(st.handle, x.String())
-}
-
 // mark starts the clock of the limit for what was enqueued on s. The mutex is held.
 func (c *Comm) mark(s cu.Stream, what string) error {
 	c.since, c.what = time.Now(), what

@@ -173,7 +173,7 @@ func TestABrokenStepEndsOnAllRanks(t *testing.T) {
 			}
 			return x.step(1, 1, 0)
 		}},
-		"other programs": {class: group.ErrMismatch, text: "launch of 3 collectives", step: func(p *peer, x *sumStep) error {
+		"other programs": {class: group.ErrMismatch, text: "launch of 3 collectives", step: func(p *peer, _ *sumStep) error {
 			calls := sumCalls(p.Comm)
 			if p.Rank() == 1 {
 				calls = slices.Delete(calls, 3, 4) // a sum

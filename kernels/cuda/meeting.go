@@ -5,6 +5,7 @@ package cuda
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync/atomic"
 
@@ -34,6 +35,15 @@ func (s *sums) meeting() (*meeting, error) {
 	}
 	s.comm.bound.Add(1)
 	return m, nil
+}
+
+// label identifies the collectives in errors: ranks that launch programs with others are named.
+func (s *sums) label() string {
+	h := fnv.New32a()
+	for _, w := range s.what {
+		fmt.Fprintln(h, w)
+	}
+	return fmt.Sprintf("launch of %d collectives %08x", len(s.what), h.Sum32())
 }
 
 // begin waits until all ranks are about to launch the program on a stream.

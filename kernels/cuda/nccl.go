@@ -29,9 +29,16 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/group"
 	"gorgonia.org/cu"
 )
+
+// ncclNames are the libraries that Join looks for.
+var ncclNames = []string{"libnccl.so.2"}
+
+// ncclTypes are ncclDataType_t.
+var ncclTypes = map[arena.DType]int{arena.Uint8: 1, arena.Int32: 2, arena.Int64: 4, arena.Float16: 6, arena.Float32: 7, arena.Float64: 8, arena.BFloat16: 9}
 
 // communicator is NCCL's part of a Comm: the functions of the library, and a handle once init has
 // been called.

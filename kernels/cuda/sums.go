@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -109,15 +108,6 @@ func (s *sums) awaitAll(call int) (steps []step) {
 	}
 	s.pending = nil
 	return steps
-}
-
-// label identifies the collectives in errors: ranks that launch programs with others are named.
-func (s *sums) label() string {
-	h := fnv.New32a()
-	for _, w := range s.what {
-		fmt.Fprintln(h, w)
-	}
-	return fmt.Sprintf("launch of %d collectives %08x", len(s.what), h.Sum32())
 }
 
 // bindAllReduce begins a sum of each tensor. They are not sent as one even where they lie one after
