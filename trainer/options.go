@@ -214,6 +214,7 @@ type Progress struct {
 	StepNumber   int64   // number of this training step, counted from 1 since New; 0 in Evaluate
 
 	Input dataloader.Stalls // since the pass began; see Result.Input
+	Waits Waits             // in the same time, for the device
 }
 
 // Guard selects what is checked before a parameter changes.

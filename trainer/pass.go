@@ -38,6 +38,7 @@ type epochPass struct {
 	epoch    int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
 	body     *loopBody // called after each step; nil unless the pass is one of Steps
 	last     Step      // the step that was collected last
+	waits    Waits     // of the pass; zero without Options.Progress
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -275,17 +276,13 @@ func (p *epochPass) rowsBefore(step int) int {
 
 // submit enqueues the step whose batch is in slot s.
 func (p *epochPass) submit(s *slot) error {
-	st := &p.t.streams
 	s.averages = false
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(s.program.enqueue(st, s), p.t.enqueueAverages(s)); err != nil {
-		return err
-	}
-	if err := st.compute.Record(s.ready); err != nil {
+	if err := p.enqueueStep(s); err != nil {
 		return err
 	}
 	p.profiler.submitted(s)
@@ -316,7 +313,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 		report(Progress{Objective: p.last.Objective, Epoch: p.epoch, Step: p.last.Step, Steps: p.total,
 			Samples: p.rowsBefore(p.last.Step), Loss: sums.loss / sums.weight, Accuracy: p.accuracy(),
 			StepLoss: p.last.Loss, StepAccuracy: p.last.Accuracy, StepNorm: p.last.Norm,
-			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls()})
+			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls(), Waits: p.waits})
 	}
 	if p.body != nil {
 		return p.body.call(ctx, p)
@@ -327,7 +324,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 // finishStep waits for the step in slot s and adds its numbers to the sums.
 func (p *epochPass) finishStep(ctx context.Context, s *slot) error {
 	t := p.t
-	if err := s.ready.Sync(); err != nil {
+	if err := p.awaitStep(s); err != nil {
 		return p.stepError(s.batch.Step, err)
 	}
 	p.profiler.finished(s)

@@ -12,7 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// Summary lists the layers of a model. String prints it as a table of up to 100 columns.
+// Summary lists the layers of a model. String prints it as a table of 100 columns, Text in fewer.
 type Summary struct {
 	Batch  int            // samples of a training step
 	Layers []LayerSummary // in the order in which a step computes them
@@ -116,11 +116,17 @@ func (p *planned) summary() Summary {
 	return s
 }
 
-// String returns the summary as a table.
-func (s Summary) String() string {
+// String returns Text(100).
+func (s Summary) String() string { return s.Text(100) }
+
+// Text returns the summary as a table of at most that many columns, a width of a terminal, but at
+// least 70. Names and shapes that are too long are shortened.
+func (s Summary) Text(columns int) string {
 	var b strings.Builder
+	const numbers = 52 // columns of numbers
+	width := max(columns-numbers, 18) / 2
 	row := func(name, output, parameters, bytes, forward, backward string) {
-		fmt.Fprintf(&b, "%s %s %15s %10s %11s %11s\n", fitted(name, 24), fitted(output, 24), parameters, bytes, forward, backward)
+		fmt.Fprintf(&b, "%s %s %15s %10s %11s %11s\n", fitted(name, width), fitted(output, width), parameters, bytes, forward, backward)
 	}
 	row("layer", "output", "parameters", "bytes", "forward", "backward")
 	line := func(l LayerSummary) {
@@ -138,7 +144,7 @@ func (s Summary) String() string {
 	line(total)
 	fmt.Fprintf(&b, "batch of %d, %s trained parameters, arena of %s\n", s.Batch, humanize.Comma(s.Total.Trained), humanize.IBytes(uint64(s.Arena)))
 	if len(s.Groups) > 0 {
-		b.WriteString("\n" + s.Groups.String())
+		b.WriteString("\n" + s.Groups.Text(columns))
 	}
 	return b.String()
 }

@@ -144,6 +144,17 @@ func TestAProfileIsTablesAndATrace(t *testing.T) {
 	}
 }
 
+func TestQuietPrintsNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	out, err := runtest.Run(example, 640, "-epochs", "1", "-quiet", "-json", file)
+	if err != nil || out != "" {
+		t.Errorf("%v, output %q", err, out)
+	}
+	if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte("test_accuracy")) {
+		t.Errorf("results: %v, %s", err, b)
+	}
+}
+
 func TestCurvesAreDrawn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "curves.svg")
 	out, err := runtest.Run(example, 1280, "-epochs", "2", "-curves", file, "-log-loss")

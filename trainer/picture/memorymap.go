@@ -3,6 +3,7 @@ package picture
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 
@@ -87,16 +88,17 @@ func (d *drawing) bar() {
 			regions = append(regions, r)
 		}
 	}
-	middles := make([]float64, len(regions))
+	middles, opened := make([]float64, len(regions)), false
 	for i, r := range regions {
 		top, bottom := y(r.Offset+r.Size), y(r.Offset)
 		middles[i] = (top + bottom) / 2
-		if r.Name == "scratch" {
+		if isScratch(r) && !opened { // of a predictor, the first view's
+			opened = true
 			d.lines([]point{{barRight, top}, {mapLeft, panelTop}, {mapLeft, panelBottom}, {barRight, bottom}}, "#eef1f4", none, 0, false)
 		}
 		tip := fmt.Sprintf("%s: %s bytes at %s", r.Name, humanize.Comma(r.Size), humanize.Comma(r.Offset))
 		fill := shared
-		if r.Name == "scratch" {
+		if isScratch(r) {
 			fill = "#dfe4ea"
 		}
 		d.rect(barLeft, top, barRight-barLeft, bottom-top, fill, none, tip)
@@ -116,6 +118,11 @@ func (d *drawing) bar() {
 		d.text(labelLeft, at+1, 14, ink, "start", true, clip(r.Name, 30))
 		d.text(labelLeft, at+16, 12, faint, "start", false, fmt.Sprintf("%s · %s", human(r.Size), share(r.Size, d.plan.Total)))
 	}
+}
+
+// isScratch reports whether a region is scratch, or that of a view of a predictor.
+func isScratch(r arena.RegionInfo) bool {
+	return r.Name == "scratch" || strings.HasPrefix(r.Name, "scratch ")
 }
 
 // spread moves labels apart. at falls, because the bar grows upwards and y downwards. So does the

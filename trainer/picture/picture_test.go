@@ -361,6 +361,24 @@ func TestOddPlansAreDrawn(t *testing.T) {
 	}
 }
 
+// A predictor has a scratch region for each view; the map is of the first one.
+func TestTheMapOfAPredictorIsOfItsFirstScratch(t *testing.T) {
+	t.Parallel()
+	p := plan(t)
+	last := len(p.Regions) - 1
+	p.Regions[last].Name = "scratch 0"
+	again := p.Regions[last]
+	again.Name, again.Offset = "scratch 1", p.Total
+	p.Regions, p.Total = append(p.Regions, again), p.Total+again.Size
+	svg := draw(t, picture.SVG, p, picture.Options{})
+	if n := bytes.Count(svg, []byte(`fill="#eef1f4"`)); n != 1 {
+		t.Errorf("%d regions are opened to the map, want 1", n)
+	}
+	if n := bytes.Count(svg, []byte(`fill="#dfe4ea"`)); n != 2 {
+		t.Errorf("%d regions have the colour of scratch, want 2", n)
+	}
+}
+
 type fullDisk struct{}
 
 var errFull = errors.New("disk is full")

@@ -265,9 +265,11 @@ func TestNoLineIsWiderThanAScreen(t *testing.T) {
 		c.Choices[0].Settings = append(c.Choices[0].Settings, "hidden1, hidden2")
 		c.Choices[1].Settings = append(c.Choices[1].Settings, "state, parameters")
 	}
-	for line := range strings.Lines(p.String() + c.String()) {
-		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 100 {
-			t.Errorf("%d columns: %s", n, line)
+	for columns, text := range map[int]string{100: p.String() + c.String(), 80: p.Text(80) + c.Text(80)} {
+		for line := range strings.Lines(text) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > columns {
+				t.Errorf("%d columns, want at most %d: %s", n, columns, line)
+			}
 		}
 	}
 	if text := p.String(); !strings.Contains(text, "category i") || !strings.Contains(text, "…") {

@@ -25,6 +25,9 @@ func (e *FlagError) Error() string {
 
 // check returns an error for each invalid flag. given has the flags of the command line.
 func (f *Flags) check(given map[string]bool) error {
+	if f.Plan && !given["picture"] {
+		f.Picture = "" // the default of an example is drawn after training
+	}
 	var errs []error
 	wrong := func(is bool, flag, value, reason string) {
 		if is {
@@ -38,17 +41,16 @@ func (f *Flags) check(given map[string]bool) error {
 	wrong(given["what-fits"] && f.WhatFits <= 0, "what-fits", f.WhatFits.String(), "nothing fits in so few bytes: write 67108864 or 64MiB")
 	wrong(given["json"] && (f.Plan || f.WhatFits != 0), "json", f.JSON, "needs training, which -plan and -what-fits leave out")
 	wrong(given["instructions"] && f.Device != "cpu", "instructions", f.Instructions.String(), "only apply to the cpu: leave them out with -device "+f.Device)
+	wrong(f.Quiet && f.WhatFits != 0, "quiet", "", "leaves nothing of -what-fits: leave one of them out")
+	wrong(f.Quiet && f.Plan && f.Picture == "", "quiet", "", "leaves nothing of -plan: add -picture, or leave one of them out")
 	if f.WhatFits != 0 {
 		wrong(f.Plan, "plan", "", "cannot be used with -what-fits: leave one of them out")
 		wrong(given["memory"], "memory", f.Memory.String(), "-what-fits sets the memory: leave one of them out")
 		wrong(f.Compare, "compare", "", "cannot be used with -what-fits: leave one of them out")
 		wrong(given["picture"], "picture", f.Picture, "cannot be used with -what-fits: use it with -plan or training")
 	}
-	errs = append(errs, f.checkCurves(), f.checkProfile())
+	errs = append(errs, f.checkCurves(), f.checkProfile(), f.checkRecord())
 	errs = append(errs, CheckCheckpoint(f.Checkpoint, f.Resume, f.Every))
-	if f.Plan && !given["picture"] {
-		f.Picture = "" // the default of an example is drawn after training
-	}
 	errs = append(errs, f.checkPicture())
 	errs = append(errs, checkList("recompute", f.Recompute, "auto", "none"), checkList("offload", f.Offload, "none"))
 	return errors.Join(errs...)

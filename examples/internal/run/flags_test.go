@@ -54,6 +54,10 @@ func TestFlagsThatCannotBeFollowedAreErrors(t *testing.T) {
 		"-compare -plan -recompute auto":            {"compare"}, // the example's own PNG is left out
 		"-compare -picture a.html -guard each":      nil,
 		"-compare -picture a.html -offload none":    {"compare"},
+		"-quiet":                                    nil,
+		"-quiet -plan":                              {"quiet"},
+		"-quiet -plan -picture a.html":              nil,
+		"-quiet -what-fits 8MiB":                    {"quiet"},
 		"-what-fits 8MiB -compare":                  {"compare"},
 		"-json out/a.svg -picture out/./a.svg":      {"json"},
 		"-json ./example.png":                       {"json"}, // the example's own PNG

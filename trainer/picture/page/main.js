@@ -2,11 +2,17 @@
 
 const views = data.plans.map((p, i) => new View(p, i));
 
-let waiting = false;
-function render() {
+// render draws all maps before the next frame; with marks only, what is under the pointer and chosen.
+let waiting = false, all = false;
+function render(marks) {
+  all = all || marks !== "marks";
   if (waiting) return;
   waiting = true;
-  requestAnimationFrame(() => { waiting = false; for (const v of views) v.draw(); });
+  requestAnimationFrame(() => {
+    const whole = all;
+    waiting = all = false;
+    for (const v of views) if (whole || !v.copy) v.draw(); else v.drawMarks();
+  });
 }
 
 function hover(t, view, instruction) {
@@ -14,13 +20,13 @@ function hover(t, view, instruction) {
   state.hover = t;
   if (t || !state.selected) showDetails(t, view, instruction);
   else showDetails(state.selected, views.find(v => v.items.includes(state.selected)) || view, -1);
-  render();
+  render("marks");
 }
 
 function select(t, view) {
   state.selected = t;
   showDetails(t, view, -1);
-  render();
+  render("marks");
 }
 
 // chooseLayer shows one layer, or all for null, and zooms to what it has in scratch.
@@ -84,17 +90,17 @@ function start() {
   $("colours").addEventListener("change", e => { state.colour = e.target.value; showFound(); render(); });
   $("search").addEventListener("input", e => search(e.target.value));
   $("search").addEventListener("keydown", e => { const hit = $("found").querySelector("button"); if (e.key === "Enter" && hit) hit.click(); });
-  const all = f => () => { for (const v of views) f(v); render(); };
-  $("in").addEventListener("click", all(v => v.zoom(0.7, 0.7)));
-  $("out").addEventListener("click", all(v => v.zoom(1 / 0.7, 1 / 0.7)));
-  $("scratch").addEventListener("click", all(v => v.fitScratch()));
-  $("arena").addEventListener("click", all(v => v.fitArena()));
+  const each = f => () => { for (const v of views) f(v); render(); };
+  $("in").addEventListener("click", each(v => v.zoom(0.7, 0.7)));
+  $("out").addEventListener("click", each(v => v.zoom(1 / 0.7, 1 / 0.7)));
+  $("scratch").addEventListener("click", each(v => v.fitScratch()));
+  $("arena").addEventListener("click", each(v => v.fitArena()));
   $("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   document.addEventListener("keydown", e => {
     if (e.key === "Escape") clear();
     else if (e.key === "/" && e.target !== $("search")) { e.preventDefault(); $("search").focus(); }
   });
-  new ResizeObserver(render).observe($("plans"));
+  new ResizeObserver(() => render()).observe($("plans"));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
   setTheme(dark.matches ? "dark" : "light");

@@ -61,8 +61,7 @@ class View {
   }
 
   // Coordinates on the map.
-  get w() { return this.map.clientWidth - margin.left - margin.right; }
-  get h() { return this.map.clientHeight - margin.top - margin.bottom; }
+  measure() { [this.w, this.h] = [this.map.clientWidth - margin.left - margin.right, this.map.clientHeight - margin.top - margin.bottom]; }
   x(i) { return margin.left + (i - this.v.x0) / (this.v.x1 - this.v.x0) * this.w; }
   y(at) { return margin.top + this.h - (at - this.v.y0) / (this.v.y1 - this.v.y0) * this.h; }
   position(e) {
@@ -87,7 +86,12 @@ class View {
   }
 
   draw() {
+    this.measure();
     this.drawMap(context(this.map));
+    this.copy = this.copy || el("canvas");
+    [this.copy.width, this.copy.height] = [this.map.width, this.map.height];
+    if (this.copy.width && this.copy.height) this.copy.getContext("2d").drawImage(this.map, 0, 0);
+    if (state.hover || state.selected) this.drawMarks();
     this.drawBar(context(this.bar));
   }
 
@@ -100,29 +104,36 @@ class View {
     c.beginPath();
     c.rect(L, T, W, H);
     c.clip();
-    const some = filtered(), edge = css("--box"), names = [];
+    const some = filtered(), names = [];
     for (const t of this.items) {
       if (t.to <= x0 || t.from >= x1 || t.at + t.bytes <= y0 || t.at >= y1 || !t.bytes) continue;
       const [x, y, w, h] = this.rect(t), colour = fill(t), on = !some || shown(t);
       c.globalAlpha = on ? 1 : 0.16;
       c.fillStyle = colour;
-      c.fillRect(x, y, w, h);
-      if (w > 3 && h > 3) {
-        c.strokeStyle = edge;
-        c.lineWidth = 0.8;
-        c.strokeRect(x, y, w, h);
-      }
+      const gap = w > 3 && h > 3 ? 0.8 : 0; // to the next box
+      c.fillRect(x, y, w - gap, h - gap);
       if (on && w > 44 && h > 13) names.push([t, Math.max(x, L), y, Math.min(x + w, L + W) - Math.max(x, L), h, colour]);
     }
     c.globalAlpha = 1;
     this.drawNames(c, names);
     this.drawLive(c);
-    for (const [t, width] of [[state.hover, 2], [state.selected, 3]]) this.drawOutline(c, t, width);
     c.restore();
     this.drawPeak(c);
     c.strokeStyle = css("--line");
     c.lineWidth = 1;
     c.strokeRect(L + 0.5, T + 0.5, W - 1, H - 1);
+  }
+
+  // drawMarks draws the map again, from a copy, with outlines of the boxes under the pointer and chosen.
+  drawMarks() {
+    const c = context(this.map);
+    if (this.copy.width && this.copy.height) c.drawImage(this.copy, 0, 0, this.map.clientWidth, this.map.clientHeight);
+    c.save();
+    c.beginPath();
+    c.rect(margin.left, margin.top, this.w, this.h);
+    c.clip();
+    for (const [t, width] of [[state.hover, 2], [state.selected, 3]]) this.drawOutline(c, t, width);
+    c.restore();
   }
 
   drawNames(c, names) {
@@ -212,12 +223,17 @@ class View {
     const p = this.program;
     if (!p || !p.buffers.length) return;
     const x = this.x(p.peak + 0.5), y = this.y(scratchOf(this.plan).at + p.live), [L, T, W, H] = [margin.left, margin.top, this.w, this.h];
-    c.strokeStyle = c.fillStyle = css("--alarm");
-    c.lineWidth = 1.4;
-    c.setLineDash([5, 3]);
     c.beginPath();
     if (x >= L && x <= L + W) { c.moveTo(x, T); c.lineTo(x, T + H); }
     if (y >= T && y <= T + H) { c.moveTo(L, y); c.lineTo(L + W, y); }
+    c.strokeStyle = css("--box");
+    c.globalAlpha = 0.6;
+    c.lineWidth = 3.5;
+    c.stroke();
+    c.globalAlpha = 1;
+    c.strokeStyle = c.fillStyle = css("--alarm");
+    c.lineWidth = 1.5;
+    c.setLineDash([5, 3]);
     c.stroke();
     c.setLineDash([]);
     c.font = "600 12px system-ui, sans-serif";
@@ -234,7 +250,7 @@ class View {
     for (const r of regions) {
       const top = this.barY(r.at + r.bytes);
       c.fillStyle = regionColours[category(r.name)] || "#8aa0b8";
-      c.globalAlpha = r.name === "scratch" || state.colour === "region" ? 1 : 0.35;
+      c.globalAlpha = category(r.name) === "scratch" || state.colour === "region" ? 1 : 0.35;
       c.fillRect(8, top, w, this.barY(r.at) - top);
     }
     for (const t of this.items) {

@@ -22,7 +22,7 @@ const filtered = () => state.layer !== null || state.query !== "";
 
 // tensors returns the boxes of a plan while one of its programs runs. at is from the start of the arena.
 function tensors(plan, program) {
-  const all = [], n = program ? Math.max(program.instructions, 1) : 1;
+  const all = [], scratch = scratchOf(plan), n = program ? Math.max(program.instructions, 1) : 1;
   const add = (region, t, from, to, op) => all.push({
     region: region.name, owner: t.o, name: t.n, label: label(t.o, t.n), spec: t.s, lines: data.lines[t.l] || [],
     at: region.at + t.at, offset: t.at, bytes: t.b, from, to, op, scratch: op !== null,
@@ -30,13 +30,13 @@ function tensors(plan, program) {
   });
   for (const r of plan.regions) {
     for (const t of r.parts) add(r, t, 0, n, null);
-    if (r.name === "scratch" && program) for (const b of program.buffers) add(r, b, b.f, b.t, program.ops[b.f] || "");
+    if (r === scratch && program) for (const b of program.buffers) add(r, b, b.f, b.t, program.ops[b.f] || "");
   }
   return all;
 }
 
-// scratchOf returns the region that programs share.
-function scratchOf(plan) { return plan.regions.find(r => r.name === "scratch" && r.bytes > 0) || { name: "scratch", at: 0, bytes: plan.total }; }
+// scratchOf returns the region that programs share; the first one of a predictor, which has one for each view.
+function scratchOf(plan) { return plan.regions.find(r => category(r.name) === "scratch" && r.bytes > 0) || { name: "scratch", at: 0, bytes: plan.total }; }
 
 // liveAt returns the bytes of scratch that are live at an instruction.
 function liveAt(program, i) {
