@@ -149,6 +149,7 @@ func (p *peer) checkStep(t *testing.T, x *sumStep, k float32, codes []int32) {
 // Each record and wait between the streams of a step is needed: without it the driver's checker finds
 // accesses without order, or the graph cannot be captured.
 func TestEachEventOfAStepIsNeeded(t *testing.T) {
+	emulated(t)
 	for name, o := range map[string]Options{"graphs": {}, "launches": {Graphs: Never}} {
 		t.Run(name, func(t *testing.T) {
 			joined(t, 1, o, 20*time.Second, func(p *peer) error {
