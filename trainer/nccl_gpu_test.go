@@ -109,14 +109,15 @@ func TestRanksOnNCCLLearnLikeRanksOnTheHost(t *testing.T) {
 		ranks, samples, accumulate int
 		model                      trainer.ModelFunc
 		clip                       optim.Clip
+		shard                      trainer.Shard
 	}{
-		{2, 21, 1, small, optim.Clip{Norm: 0.01}},
-		{3, 19, 2, small, optim.Clip{}},
-		{2, 24, 1, onlyDropped, optim.Clip{}},
+		{2, 21, 1, small, optim.Clip{Norm: 0.01}, 0},
+		{3, 19, 2, small, optim.Clip{}, trainer.ShardGradients},
+		{2, 24, 1, onlyDropped, optim.Clip{}, trainer.ShardState},
 	} {
 		t.Run(fmt.Sprintf("%d ranks, %d samples", c.ranks, c.samples), func(t *testing.T) {
 			ds := samples(t, c.samples, 4, 3)
-			opt := trainer.Options{Batch: 2, Accumulate: c.accumulate, Fields: ds.Fields(), Clip: c.clip, Optimizer: optim.SGD{Rate: 0.1, Momentum: 0.9}, Seed: 3}
+			opt := trainer.Options{Batch: 2, Accumulate: c.accumulate, Shard: c.shard, Fields: ds.Fields(), Clip: c.clip, Optimizer: optim.SGD{Rate: 0.1, Momentum: 0.9}, Seed: 3}
 			onHost := opt
 			onHost.Device = cputest.Open(t, cpu.Options{Threads: 1})
 			want, results := trainedTogether(t, c.ranks, c.model, onHost, ds)
@@ -125,6 +126,9 @@ func TestRanksOnNCCLLearnLikeRanksOnTheHost(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					all, losses := learnedOnNCCL(t, c.ranks, o, c.model, opt, ds)
 					sameNumbers(t, "on NCCL", all[0], want, 1e-6)
+					if sent := fakecuda.Calls("ncclReduceScatter") > 0; fakecuda.Loaded() && sent != (c.shard != trainer.ShardNothing) {
+						t.Errorf("NCCL scatters gradients: %v", sent)
+					}
 					for i, loss := range losses {
 						if !about(loss, results[i].Loss, 1e-6) {
 							t.Errorf("epoch %d: loss %v, on the host %v", i, loss, results[i].Loss)

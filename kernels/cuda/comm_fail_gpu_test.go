@@ -188,7 +188,18 @@ func TestABrokenStepEndsOnAllRanks(t *testing.T) {
 			if p.Rank() == 1 { // its device does nothing
 				return errors.Join(p.waited())
 			}
-			return errors.Join(p.Enqueue(p.s, Collective{Kind: group.Sum, Type: arena.Float32, Data: arena.Span{Memory: x.mem.Memory, Size: 4}}), p.s.Sync(), p.waited())
+			e, err := p.d.NewEvent()
+			if err == nil {
+				err = errors.Join(p.Enqueue(p.s, Collective{Kind: group.Sum, Type: arena.Float32, Data: arena.Span{Memory: x.mem.Memory, Size: 4}}), p.s.Record(e))
+			}
+			if err != nil {
+				return err
+			}
+			stream, event := p.s.Sync(), e.Sync()
+			if !errors.Is(stream, group.ErrAborted) || !errors.Is(event, group.ErrAborted) {
+				t.Errorf("a collective was aborted: its stream has %v, an event after it %v", stream, event)
+			}
+			return errors.Join(stream, p.waited(), e.Close())
 		}},
 		"NCCL fails later": {class: group.ErrAborted, text: "remote process exited", step: func(p *peer, x *sumStep) error {
 			if p.Rank() == 1 {

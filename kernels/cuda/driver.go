@@ -297,40 +297,45 @@ func (b *batch) unlock() {
 }
 
 // run enqueues the steps one by one. at is the one that failed.
-func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
+func (b *batch) run(s cu.Stream, wait bool) (at int, err error) { return b.runSteps(0, b.n, s, wait) }
+
+// runSteps is run, for the steps from to before to.
+func (b *batch) runSteps(from, to int, s cu.Stream, wait bool) (at int, err error) {
 	if err := b.lock(); err != nil {
-		return 0, err
+		return from, err
 	}
 	defer b.unlock()
-	return b.enqueue(s, wait)
+	return b.enqueue(from, to, s, wait)
 }
 
-// enqueue is run with the libraries locked.
-func (b *batch) enqueue(s cu.Stream, wait bool) (at int, err error) {
-	if b.n == 0 {
-		return 0, nil
+// enqueue is runSteps with the libraries locked.
+func (b *batch) enqueue(from, to int, s cu.Stream, wait bool) (at int, err error) {
+	if from == to {
+		return from, nil
 	}
 	on := C.ek_streams{}
 	on.at[onProgram], on.at[onTransfers] = rawStream(s), rawStream(b.transfers)
 	if b.comm != nil {
 		on.at[onSums] = rawStream(b.comm.stream)
 	}
-	r := C.ek_run(b.steps, C.int(b.n), on, C.int(truth(wait)))
+	steps := unsafe.Slice(b.steps, b.n)[from:to]
+	r := C.ek_run(&steps[0], C.int(len(steps)), on, C.int(truth(wait)))
 	if r.code == C.CUDA_SUCCESS {
 		return 0, nil
 	}
+	at = from + int(r.at)
 	if r.status != 0 {
 		call := C.GoString(r.call)
 		if strings.HasPrefix(call, "nccl") {
-			return int(r.at), b.comm.failed(call, int(r.status))
+			return at, b.comm.failed(call, int(r.status))
 		}
-		return int(r.at), newBLASError(call, int(r.status))
+		return at, newBLASError(call, int(r.status))
 	}
 	call := "cuStreamSynchronize"
 	if r.waited == 0 {
-		call = stepCalls[unsafe.Slice(b.steps, b.n)[r.at].kind]
+		call = stepCalls[steps[r.at].kind]
 	}
-	return int(r.at), driverError(call, r.code)
+	return at, driverError(call, r.code)
 }
 
 // stepCalls are the driver's calls by kind of step, where cuBLAS has none.
@@ -354,7 +359,7 @@ func (b *batch) capture(s cu.Stream) (at int, err error) {
 		return -1, err
 	}
 	var graph C.CUgraph
-	at, err = b.enqueue(s, false)
+	at, err = b.enqueue(0, b.n, s, false)
 	if end := driverError("cuStreamEndCapture", C.cuStreamEndCapture(rawStream(s), &graph)); err == nil && end != nil {
 		at, err = -1, end
 	}

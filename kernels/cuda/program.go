@@ -16,13 +16,16 @@ import (
 
 // program is a list of prepared calls: parts of steps, with functions of the host between them.
 type program struct {
-	dev     *Device
-	parts   []part
-	names   []string // of calls, for errors
-	used    []*loaded
-	side    sideStream
-	meeting *meeting // of the ranks that take part in its collectives, nil: there are none
-	closed  atomic.Bool
+	dev       *Device
+	parts     []part
+	names     []string // of calls, for errors
+	used      []*loaded
+	side      sideStream
+	events    int         // of side
+	transfers bool        // there are
+	meeting   *meeting    // of the ranks that take part in its collectives, nil: there are none
+	timed     *timedParts // nil: no launch was timed
+	closed    atomic.Bool
 }
 
 // part is steps that are launched together, optionally followed by a function of the host.
@@ -112,7 +115,7 @@ func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error)
 // bind makes a program of steps. names are those of their calls, s is its collectives and the number
 // of events between its streams. The context is set.
 func (d *Device) bind(steps []step, names []string, s *sums) (*program, error) {
-	p := &program{dev: d, names: names}
+	p := &program{dev: d, names: names, events: s.events}
 	d.loads.Lock()
 	defer d.loads.Unlock()
 	if err := p.build(steps, s); err != nil {
@@ -131,8 +134,8 @@ func (p *program) build(steps []step, s *sums) (err error) {
 	if p.meeting, err = s.meeting(); err != nil {
 		return err
 	}
-	transfers := slices.ContainsFunc(steps, func(s step) bool { return s.stream == onTransfers })
-	if err := p.side.open(s.events, transfers); err != nil {
+	p.transfers = slices.ContainsFunc(steps, func(s step) bool { return s.stream == onTransfers })
+	if err := p.side.open(p.events, p.transfers); err != nil {
 		return err
 	}
 	for len(steps) > 0 {
@@ -165,19 +168,9 @@ func (p *program) prepare(made *part) error {
 	if len(made.steps) == 0 {
 		return nil
 	}
-	functions := make([]cu.Function, len(made.steps))
-	for i, s := range made.steps {
-		if s.kind != stepKernel {
-			continue
-		}
-		f, m, err := p.dev.function(s)
-		if m != nil {
-			p.used = append(p.used, m)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.names[s.call], err)
-		}
-		functions[i] = f
+	functions, err := p.functions(made.steps)
+	if err != nil {
+		return err
 	}
 	made.batch = newBatch(made.steps, functions, p.dev.blas, &p.side)
 	if !p.dev.graphs {
@@ -187,6 +180,25 @@ func (p *program) prepare(made *part) error {
 		return p.blame(made, at, err)
 	}
 	return nil
+}
+
+// functions returns the function of each step that is a kernel. Close unloads their modules.
+func (p *program) functions(steps []step) ([]cu.Function, error) {
+	functions := make([]cu.Function, len(steps))
+	for i, s := range steps {
+		if s.kind != stepKernel {
+			continue
+		}
+		f, m, err := p.dev.function(s)
+		if m != nil {
+			p.used = append(p.used, m)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.names[s.call], err)
+		}
+		functions[i] = f
+	}
+	return functions, nil
 }
 
 // blame adds the name of a step's call to an error.
@@ -219,6 +231,9 @@ func (p *program) Launch(s arena.Stream) error {
 	st.last = p
 	if st.err = p.meeting.begin(st); st.err != nil {
 		return nil
+	}
+	if st.timing != nil {
+		return p.meeting.end(st, p.launchTimed(st))
 	}
 	return p.meeting.end(st, p.enqueueAll(st))
 }
@@ -290,6 +305,9 @@ func (p *program) free() error {
 	for _, m := range p.used {
 		errs = append(errs, p.dev.unload(m))
 	}
-	p.parts, p.used = nil, nil
+	if p.timed != nil && p.dev.graphs { // else they are those of the parts
+		errs = append(errs, p.timed.release())
+	}
+	p.parts, p.used, p.timed = nil, nil, nil
 	return errors.Join(append(errs, p.side.close())...)
 }

@@ -110,7 +110,7 @@ func (s *sums) awaitAll(call int) (steps []step) {
 	return steps
 }
 
-// bindAllReduce begins a sum of each tensor. They are not sent as one even where they lie one after
+// bindAllReduce begins a sum, or the operation of another kind, of each tensor. They are not sent as one even where they lie one after
 // another: that depends on the plan, and ranks may have different ones.
 func bindAllReduce(b *binding) error {
 	c := commOf(b.Attrs)
@@ -121,14 +121,15 @@ func bindAllReduce(b *binding) error {
 		return err
 	}
 	var all []collective
+	a := b.Attrs.(kernels.AllReduceAttrs)
 	for k, o := range b.Out {
 		b.copy(b.out(k), b.in(k), o.Bytes())
 		if n := int64(o.Shape.Elems()); n > 0 {
-			all = append(all, collective{comm: c, kind: group.Sum, elem: o.Type, count: n, data: b.out(k)})
+			all = append(all, collective{comm: c, kind: max(a.Kind, group.Sum), elem: o.Type, count: n, data: b.out(k)})
 		}
 	}
 	if len(all) > 0 {
-		b.sums.pending = append(b.sums.pending, pendingSum{b.Attrs.(kernels.AllReduceAttrs).Label, b.collect(all)})
+		b.sums.pending = append(b.sums.pending, pendingSum{a.Label, b.collect(all)})
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -211,6 +212,30 @@ func TestAFunctionOfTheHostComesAfterSums(t *testing.T) {
 		}
 		p.checkStep(t, x, 1, []int32{0, 0})
 		return x.Close()
+	})
+	quiet(t)
+}
+
+// A stream that is timed reports sums on a track of their own.
+func TestSumsAreTimed(t *testing.T) {
+	joined(t, 2, Options{}, 20*time.Second, func(p *peer) error {
+		x, err := p.bindSums(sumCalls(p.Comm))
+		if err != nil {
+			return err
+		}
+		tl := kernels.NewTimeline()
+		err = errors.Join(p.d.TimeWork(p.s, tl), x.step(float32(p.Rank()), 1, 0), p.d.TimeWork(p.s, nil))
+		p.checkStep(t, x, 0, []int32{0, 0})
+		sums := map[int]int64{} // bytes, by call
+		for _, w := range tl.Take() {
+			if w.Track == kernels.GroupTrack {
+				sums[w.Call] += w.Bytes
+			}
+		}
+		if want := map[int]int64{1: arena.Align, 3: arena.Align, 8: 4}; !maps.Equal(sums, want) {
+			t.Errorf("rank %d: sums %v are timed, want %v", p.Rank(), sums, want)
+		}
+		return errors.Join(err, x.Close())
 	})
 	quiet(t)
 }
