@@ -49,7 +49,7 @@ var rules = map[string]rule{
 	asmDir + "/reduce":          {ours: asmDir},
 	asmDir + "/transpose":       {ours: asmDir},
 	asmDir + "/update":          {ours: "internal/float16 kernels kernels/internal/numeric " + asmDir},
-	"kernels/cuda":              {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
+	"kernels/cuda":              {ours: "arena group kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
 	"kernels/emu":               {ours: "arena group kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
