@@ -172,7 +172,7 @@ func idxHeader(path string, file *os.File) (x *IDX, start int64, err error) {
 		return nil, 0, err
 	}
 	if p.at+p.bytes < p.size {
-		start, p.at = p.at, p.at+p.bytes
+		p.at += p.bytes
 		return nil, 0, p.fail("end", fmt.Sprintf("nothing after %d bytes of elements for %v", p.bytes, p.x.Dims), "more bytes", nil)
 	}
 	return p.x, p.at, nil
