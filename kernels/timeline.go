@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,9 +49,12 @@ type Timeline struct {
 	start time.Time
 	mark  atomic.Int64
 
-	mu      sync.Mutex
-	timings []Timing
+	mu     sync.Mutex
+	chunks [][]Timing // all full but the last one
 }
+
+// chunk is the number of timings that are allocated at once: they are never moved.
+const chunk = 1024
 
 // NewTimeline returns an empty timeline that starts now.
 func NewTimeline() *Timeline { return &Timeline{start: time.Now()} }
@@ -70,7 +74,12 @@ func (t *Timeline) Mark() int { return int(t.mark.Load()) }
 // Add adds a timing.
 func (t *Timeline) Add(w Timing) {
 	t.mu.Lock()
-	t.timings = append(t.timings, w)
+	last := len(t.chunks) - 1
+	if last < 0 || len(t.chunks[last]) == chunk {
+		t.chunks = append(t.chunks, make([]Timing, 0, chunk))
+		last++
+	}
+	t.chunks[last] = append(t.chunks[last], w)
 	t.mu.Unlock()
 }
 
@@ -78,7 +87,7 @@ func (t *Timeline) Add(w Timing) {
 func (t *Timeline) Take() []Timing {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.timings
-	t.timings = nil
+	all := slices.Concat(t.chunks...)
+	t.chunks = nil
 	return all
 }

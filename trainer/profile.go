@@ -32,7 +32,7 @@ func (e *UntimedError) Unwrap() error { return kernels.ErrUnsupported }
 // measures the peak of the device, which takes up to a second and, for that time, up to 64 MiB of
 // device memory beyond the arena, or a quarter of what is free if that is less.
 //
-// Measuring takes time itself: about 0.2 µs for each call on the host, and on CUDA a program is
+// Measuring takes time itself: about 1 µs for each call on the host, and on CUDA a program is
 // launched kernel by kernel with events between its calls, not as a graph. So a profiled step is
 // longer than others, where its calls are short. Training that is not profiled is as fast as ever.
 //

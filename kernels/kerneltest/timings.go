@@ -8,10 +8,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// testTimings checks that a device which measures its work reports each call, copy and fill of a
+// Timings checks that a device which measures its work reports each call, copy and fill of a
 // stream once, in their order and not overlapping, with the mark of its launch, and with the same
 // results; and that it reports nothing when it is told to end.
-func testTimings(t *testing.T, open opener) {
+func Timings(t *testing.T, open func() (kernels.Device, error)) {
 	p := openPair(t, open, 3*arena.Align)
 	timer, ok := p.dev.(kernels.WorkTimer)
 	if !ok {
@@ -54,7 +54,7 @@ func testTimings(t *testing.T, open opener) {
 // clockError bounds the difference between the clock of a device and that of the host.
 const clockError = 100 * time.Microsecond
 
-// checkTimings checks the timings of testTimings' launches 2 and 3.
+// checkTimings checks the timings of the launches 2 and 3.
 func checkTimings(t *testing.T, prog kernels.Program, tl *kernels.Timeline, bytes int64) {
 	t.Helper()
 	now, last := tl.Now(), time.Duration(0)
