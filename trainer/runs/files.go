@@ -42,7 +42,7 @@ type info struct {
 // drawingPeriod: half a percent of one core at most.
 const (
 	drawingShare  = 200
-	drawingPeriod = 10 * time.Second
+	drawingPeriod = time.Minute
 )
 
 // files are the files of a run. Without a folder its methods do nothing. After the first error, err, nothing is

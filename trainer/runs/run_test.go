@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/runs"
@@ -293,5 +294,43 @@ func TestComparedRunsAreOnOnePage(t *testing.T) {
 	}
 	if err := runs.Compare(page); !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// A rollback in the process removes the evaluations after the step that it goes on with, too, also in
+// what TensorBoard reads.
+func TestAStepBackRemovesWhatCameAfter(t *testing.T) {
+	dir := t.TempDir()
+	r := created(t, t.Context(), dir, runs.Options{})
+	for n := range int64(6) {
+		r.Progress(progress(n + 1))
+	}
+	r.Evaluated("test", trainer.Result{Loss: 7, Accuracy: math.NaN()})
+	for end := time.Now().Add(20 * time.Second); r.State().Number < 6 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.Progress(progress(4))
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "index.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"points":[[1,1],[2,2],[3,3],[4,4]]`, `"name":"test","style":"dotted","points":[]`} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the page has not %s", want)
+		}
+	}
+	events, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+	if err != nil || len(events) != 1 {
+		t.Fatalf("%q, %v", events, err)
+	}
+	b, err := os.ReadFile(events[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(b, []byte("\x3a\x02\x08\x01")); n != 2 { // SessionLog with the status START
+		t.Errorf("%d restarts, want those of steps 1 and 4", n)
 	}
 }
