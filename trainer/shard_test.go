@@ -119,22 +119,22 @@ func TestSharedStateRefusesWhatNeedsWholeTensors(t *testing.T) {
 // A plan's capacity is enough, and one byte less is refused.
 func TestSharedStateNeedsWhatItsPlanSays(t *testing.T) {
 	ds := samples(t, 40, 4, 3)
-	for _, shard := range shards {
-		m := mix{model: small, data: ds, opt: trainer.Options{Batch: 2, Fields: ds.Fields(), Optimizer: optim.Adam{}, Shard: shard, Accumulate: 2}}
-		m.opt.Device = cputest.Open(t, cpu.Options{Threads: 1})
+	m := mix{model: small, data: ds, opt: trainer.Options{Batch: 2, Fields: ds.Fields(), Optimizer: optim.Adam{}, Accumulate: 2}}
+	m.opt.Device = cputest.Open(t, cpu.Options{Threads: 1})
+	for _, m.opt.Shard = range shards {
 		m.opt.Memory = capacityOf(t, 3, m)
 		trainedTogether(t, 3, m.model, m.opt, m.data)
-		m.opt.Memory--
-		ranks(t, 3, func(g group.Group) {
-			opt := m.opt
-			opt.Group = g
-			var small *trainer.CapacityError
-			if tr, err := trainer.New(t.Context(), m.model, opt); !errors.As(err, &small) {
-				t.Errorf("rank %d: got %v, want a CapacityError", g.Rank(), err)
-				_ = tr.Close()
-			}
-		})
 	}
+	m.opt.Memory--
+	ranks(t, 3, func(g group.Group) {
+		opt := m.opt
+		opt.Group = g
+		var small *trainer.CapacityError
+		if tr, err := trainer.New(t.Context(), m.model, opt); !errors.As(err, &small) {
+			t.Errorf("rank %d: got %v, want a CapacityError", g.Rank(), err)
+			_ = tr.Close()
+		}
+	})
 }
 
 // Offloading, recomputation and 16 bits change no bit of what ranks learn that share the state; large states are moved too.
