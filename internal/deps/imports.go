@@ -106,7 +106,7 @@ var rules = map[string]rule{
 	"internal/peer/python":      {},
 	"examples/images": {ours: examples.ours + " dataloader/images dataloader/pack dataloader/parquet dataloader/shards",
 		other: examples.other + " github.com/parquet-go/parquet-go"},
-	"internal/peer/data": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/images/turbojpeg dataloader/parquet dataloader/shards " +
+	"internal/peer/data": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/images/turbojpeg dataloader/npy dataloader/parquet dataloader/shards " +
 		"dataloader/tokens internal/peer/python", other: "github.com/dustin/go-humanize"},
 	"internal/peer/gan":         {ours: examples.ours + " internal/nets internal/peer/python", other: examples.other},
 	"internal/peer/predict":     {ours: examples.ours + " internal/nets internal/peer/python", other: examples.other},
@@ -126,7 +126,7 @@ var rules = map[string]rule{
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout trainer/report",
 		other: gorgonia},
-	"trainer/checkpoint": {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
+	"trainer/checkpoint": {ours: "arena group dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
 	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
 	"trainer/picture": {ours: "arena trainer trainer/report",
 		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},
