@@ -258,7 +258,9 @@ func (p *program) runTimed(made *part, b *batch, side *sideStream, st *stream) e
 // sentBytes returns the bytes of the operands of collectives.
 func sentBytes(steps []step) (bytes int64) {
 	for _, s := range steps {
-		bytes += s.collective.count * s.collective.elem.Size()
+		if c := s.collective; c != nil {
+			bytes += c.count * c.elem.Size()
+		}
 	}
 	return bytes
 }
