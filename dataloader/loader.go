@@ -70,6 +70,7 @@ type Loader struct {
 	seq     Sequence  // of the latest epoch
 	ordered int       // the epoch that seq is of; -1: none yet
 	indices [][]int   // of the batches in the slots, kept from run to run
+	observe func(Filling)
 	closed  bool
 }
 

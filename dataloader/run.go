@@ -76,6 +76,8 @@ type Run struct {
 	failed atomic.Int64
 	quiet  chan struct{} // closed when the run is closed and no worker works for it
 
+	observe func(Filling) // nil: nothing is observed
+
 	// Guarded by l.mu.
 	gate   *gate // nil: the dataset has no blocks
 	fills  []fill
@@ -95,7 +97,7 @@ type Run struct {
 
 // newRun returns a run with the first steps from step on in its slots.
 func newRun(ctx context.Context, l *Loader, epoch, step int, slots []Slot) *Run {
-	r := &Run{l: l, epoch: epoch, seq: l.seq, begun: time.Now(), issued: step, given: step, fills: make([]fill, len(slots)), ring: make([]int, len(slots)), quiet: make(chan struct{})}
+	r := &Run{l: l, observe: l.observe, epoch: epoch, seq: l.seq, begun: time.Now(), issued: step, given: step, fills: make([]fill, len(slots)), ring: make([]int, len(slots)), quiet: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.failed.Store(math.MaxInt64)
 	if o, ok := l.seq.(*blockOrder); ok {
@@ -219,7 +221,7 @@ func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 			r.last = fmt.Errorf("step %d: %w", f.step, err)
 			return nil, Batch{}, r.last
 		}
-		r.l.instant.fill(f.slot.Fields, f.indices[:f.rows])
+		r.fillInstant(f)
 		return nil, r.give(f), nil
 	}
 	r.asked = true

@@ -128,6 +128,9 @@ func (w *worker) do(j job) {
 		w.load(j)
 		return
 	}
+	if j.r.observe != nil {
+		defer w.observed(j, time.Now())
+	}
 	if j.from == j.to {
 		if err := w.sync(j); err != nil {
 			j.r.fail(j.r.position(j.f.step, -1), err)

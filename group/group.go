@@ -50,6 +50,14 @@ type Operation interface {
 	Close() error
 }
 
+// Timed is what an Operation also is whose engine notes when it completes, which may be long before
+// Wait is called. An operation that is not Timed completes in Wait.
+type Timed interface {
+	// Completed is when the last start completed on this rank. It is valid after Wait has returned
+	// without an error.
+	Completed() time.Time
+}
+
 // Kind is a kind of operation.
 type Kind uint8
 

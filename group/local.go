@@ -81,8 +81,9 @@ type localOp struct {
 	done chan error // one result for each start
 
 	next    *localOp
-	flying  bool // enqueued, and its result is not taken yet
-	waiting bool // a call of Wait takes the result
+	ended   time.Time // the last start
+	flying  bool      // enqueued, and its result is not taken yet
+	waiting bool      // a call of Wait takes the result
 	closed  bool
 }
 
@@ -201,6 +202,13 @@ func (o *localOp) Wait() error {
 	return err
 }
 
+// Completed implements Timed.
+func (o *localOp) Completed() time.Time {
+	o.r.h.mu.Lock()
+	defer o.r.h.mu.Unlock()
+	return o.ended
+}
+
 func (o *localOp) Close() error {
 	o.r.h.mu.Lock()
 	defer o.r.h.mu.Unlock()
@@ -250,8 +258,10 @@ func (h *hub) advance() {
 
 // complete ends the heads of all queues. The mutex is held.
 func (h *hub) complete() {
+	now := time.Now()
 	for _, r := range h.ranks {
 		o := r.head
+		o.ended = now
 		r.head = o.next
 		if r.head == nil {
 			r.tail = nil

@@ -23,9 +23,9 @@ type AllReduceAttrs struct {
 //
 //	x … → x …, n tensors of one type, in place; nobody reads them before Await
 //
-// Every rank runs the same operations in the same order. On a device with unified memory AllReduce
-// returns at once, so that other calls run meanwhile; on others it returns with the sums, and Await
-// does nothing. Neither has a gradient: the compiler adds them after the gradients.
+// Every rank runs the same operations in the same order. On kernels/cpu and kernels/emu
+// AllReduce returns at once, so that other calls run meanwhile; on kernels/cuda it returns with the
+// sums, and Await does nothing. Neither has a gradient: the compiler adds them after the gradients.
 var AllReduce = Register(&Op{
 	Name: "all_reduce", Updates: reducedOperands, OnHost: true,
 	Infer: func(attrs any, in []Spec) ([]Spec, error) { return inferReduced("all_reduce", attrs, in) },

@@ -43,6 +43,7 @@ func Specs(operands []Operand) []Spec {
 //	GoAllocator        it allocates Go memory, too
 //	WeightPrepacker    some calls are faster on weights in another form
 //	HostAccessChecker  it checks accesses of the host to pinned memory against work in its streams
+//	WorkTimer          it measures when its streams do their work
 type Device interface {
 	arena.Device
 	// Supports returns nil if the device executes op on such operands. The error wraps

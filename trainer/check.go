@@ -27,6 +27,9 @@ func (m *mistakes) addf(format string, args ...any) {
 
 // checkReading adds the mistakes in the options of reading samples.
 func (o *Options) checkReading(bad *mistakes) {
+	if o.Slots < 0 || o.Slots > maxSlots || o.Slots%inFlight != 0 {
+		bad.addf("slots %d: must be an even number from %d to %d, or 0 for %d", o.Slots, inFlight, maxSlots, inFlight)
+	}
 	if o.Workers < 0 || o.Workers > dataloader.MaxWorkers {
 		bad.addf("workers %d: must be 1 to %d, or 0 for the default", o.Workers, dataloader.MaxWorkers)
 	}

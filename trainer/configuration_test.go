@@ -57,6 +57,9 @@ func configuration(t testing.TB, r *rand.Rand) (trainer.ModelFunc, trainer.Optio
 	if r.IntN(3) == 0 && depth > 0 {
 		opt.Frozen = []string{"layer0"}
 	}
+	if r.IntN(3) == 0 {
+		opt.Slots = 2 * (1 + r.IntN(4))
+	}
 	if r.IntN(4) == 0 {
 		opt.Resident, opt.Fields = []dataloader.Dataset{ds}, nil
 	}

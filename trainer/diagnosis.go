@@ -30,7 +30,7 @@ type diagnosis struct {
 // that an earlier step made; then the error is that step's. It names its step.
 func (p *epochPass) diagnose(s *slot) error {
 	t, step, program := p.t, s.batch.Step, s.program
-	if err := t.streams.drain(t.slots[:]); err != nil {
+	if err := t.streams.drain(t.slots); err != nil {
 		return p.stepError(step, err)
 	}
 	if err := badIndex(program.ir.Indices, s.status, s.indices); err != nil {

@@ -25,8 +25,9 @@
 //     [Trainer.Plan] returns the plan, [Trainer.Stats] the counters, [Trainer.LossScale] the state
 //     of loss scaling. [Trainer.Close] releases the memory.
 //
-// A step is one launch of a compiled program on one batch. The arena has two slots, places for the
-// input of a batch: one fills while the device works on the other. The arena is divided into
+// A step is one launch of a compiled program on one batch. The arena has slots, places for the input
+// of a batch, two unless [Options].Slots says more: the others fill while the device works on one.
+// [TuneSlots] measures how many the data need. The arena is divided into
 // named regions. Values that live only during a step, such as activations, share the region
 // "scratch". docs/glossary.md has all terms, docs/memory.md the layout.
 //

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -79,7 +80,11 @@ func (t *Trainer) runPass(ctx context.Context, name string, p *epochPass, ds dat
 	if err := p.open(ctx, ds); err != nil {
 		return Result{}, fmt.Errorf("%v: %w", p.mode, brokenBy(ctx, err))
 	}
-	if err := p.run(ctx); err != nil {
+	err := p.profiler.begin()
+	if err == nil {
+		err = p.run(ctx)
+	}
+	if err = errors.Join(err, p.profiler.end()); err != nil {
 		return p.result(), fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, brokenBy(ctx, err))
 	}
 	return p.result(), nil

@@ -57,11 +57,11 @@ func (t *Trainer) keptValue(name string) (ir.Value, error) {
 }
 
 // invalidateKept invalidates all handles to kept values, and refuses new ones to those of slot s:
-// that is about to be overwritten.
+// the results of that are about to be overwritten.
 func (t *Trainer) invalidateKept(s *slot) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.kept.slot == s.index {
+	if t.kept.slot%inFlight == s.index%inFlight { // they have the same results, see planned.outcome
 		t.kept.program = nil
 	}
 	if !t.kept.valid {

@@ -13,9 +13,9 @@ import (
 // memory is the memory of a plan: the arena, and pinned host memory on a device with memory of its
 // own.
 //
-//	pinned: | slot 0 | slot 1 | outcomes of slot 0 | outcomes of slot 1 | offloaded | copy of the state |
+//	pinned: | slot 0 | slot 1 | … | outcomes of slots 0, 2, … | outcomes of slots 1, 3, … | offloaded | copy of the state |
 //
-// A slot has an outcome for each objective.
+// There is an outcome for each objective.
 type memory struct {
 	plan    *planned
 	device  kernels.Device
@@ -85,8 +85,8 @@ func (m *memory) hostSpan(ref arena.Ref, i, objective int) arena.Span {
 	slotBytes, outcome := m.plan.homes.Bytes(ir.Slot), m.plan.outcome(i)
 	off := int64(i)*slotBytes + ref.Offset
 	if ref.Region == outcome.Region {
-		nth := i*m.plan.objectives(compile.Train) + objective
-		off = 2*slotBytes + int64(nth)*outcome.Size + ref.Offset - outcome.Offset
+		nth := i%inFlight*m.plan.objectives(compile.Train) + objective
+		off = m.plan.slotsBytes() + int64(nth)*outcome.Size + ref.Offset - outcome.Offset
 	}
 	return arena.Span{Memory: m.pinned, Offset: off, Size: ref.Size}
 }
@@ -94,7 +94,7 @@ func (m *memory) hostSpan(ref arena.Ref, i, objective int) arena.Span {
 // offloadedSpan returns the place of a program's reference to offloaded memory. ok is false for a
 // reference to the arena.
 func (m *memory) offloadedSpan(ref arena.Ref) (s arena.Span, ok bool) {
-	start := 2*m.plan.homes.Bytes(ir.Slot) + m.plan.outcomesBytes()
+	start := m.plan.slotsBytes() + m.plan.outcomesBytes()
 	for _, r := range ir.Offloaded {
 		if r == ref.Region {
 			return arena.Span{Memory: m.pinned, Offset: start + ref.Offset, Size: ref.Size}, true

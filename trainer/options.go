@@ -151,6 +151,13 @@ type Options struct {
 	// Workers is the number of goroutines that read samples. Default: that of package dataloader.
 	Workers int
 
+	// Slots is the number of batches that have a place in the arena, an even number: the device works
+	// on one while the others are read ahead. Default: 2. More keep the device busy if the time to read
+	// a batch varies; they do not help if reading is slower on average. Each takes the bytes of a batch
+	// as its Fields are stored, on the device and, where that has its own memory, once more pinned on
+	// the host. TuneSlots chooses the number by measuring.
+	Slots int
+
 	// AllowMerged trains graphs in which Gorgonia merged nodes that differ, without a check.
 	// Default: they are refused with a *DoubtError; to find merged nodes, the model function may be
 	// called twice for each batch size. See docs/from-gorgonia.md#limits.
@@ -207,6 +214,7 @@ type Progress struct {
 	StepNumber   int64   // number of this training step, counted from 1 since New; 0 in Evaluate
 
 	Input dataloader.Stalls // since the pass began; see Result.Input
+	Waits Waits             // in the same time, for the device
 }
 
 // Guard selects what is checked before a parameter changes.
@@ -275,6 +283,20 @@ func (o *Options) optimizer() optim.Optimizer {
 		return optim.SGD{}
 	}
 	return o.Optimizer
+}
+
+// inFlight is the number of steps that are in flight at most, and maxSlots the most Options.Slots.
+const (
+	inFlight = 2
+	maxSlots = 64
+)
+
+// slots returns Slots or its default.
+func (o *Options) slots() int {
+	if o.Slots == 0 {
+		return inFlight
+	}
+	return o.Slots
 }
 
 // rows returns the batch of a full step.

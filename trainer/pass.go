@@ -16,8 +16,8 @@ import (
 
 // epochPass is one pass over a dataset: the loop of training and of evaluation.
 //
-// Two slots overlap reading, uploading and computing. While the device runs step n, the loader
-// fills the other slot with batch n+1:
+// Slots overlap reading, uploading and computing. While the device runs step n, the loader fills the
+// other slots, by default one, with the next batches:
 //
 //	slot 0   │ fill 0 │ step 0 │ fill 2 │ step 2 │ …
 //	slot 1            │ fill 1 │ step 1 │ fill 3 │ …
@@ -38,6 +38,7 @@ type epochPass struct {
 	epoch    int       // number of the epoch, counted by Fit from 0; 0 in Evaluate
 	body     *loopBody // called after each step; nil unless the pass is one of Steps
 	last     Step      // the step that was collected last
+	waits    Waits     // of the pass; zero without Options.Progress
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls
 	// continue from them.
@@ -53,6 +54,8 @@ type epochPass struct {
 	resume         int             // objective that a batch which is read again begins with
 	totals         []float64       // of the sums of metrics
 	stepMetrics    *stepMetrics    // nil: steps have none
+
+	profiler *profiler // nil: nobody measures the pass
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
@@ -139,8 +142,15 @@ func (p *epochPass) next(ctx context.Context, before *slot) (dataloader.Batch, e
 			return dataloader.Batch{}, err
 		}
 	}
+	if p.profiler.enough() {
+		return dataloader.Batch{}, io.EOF
+	}
 	p.awaitIdle(before)
-	return p.reader.run.Next(ctx)
+	b, err := p.reader.run.Next(ctx)
+	if err == nil {
+		p.profiler.took(b)
+	}
+	return b, err
 }
 
 // openReader opens the reader at the first step that is not collected.
@@ -157,7 +167,7 @@ func (p *epochPass) openReader(ctx context.Context) (err error) {
 			}
 		}
 	}
-	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots[:], p.source.fields))
+	run, err := p.loader.EpochFrom(ctx, p.epoch, p.steps, loaderSlots(t.slots, p.source.fields))
 	if err != nil {
 		return err
 	}
@@ -173,7 +183,7 @@ func (p *epochPass) finish(err error) error {
 	if p.body != nil && p.body.paused {
 		return err
 	}
-	drained, closed := p.t.streams.drain(p.t.slots[:]), p.reader.close(nil)
+	drained, closed := p.t.streams.drain(p.t.slots), p.reader.close(nil)
 	switch {
 	case err == nil:
 		err = drained
@@ -207,6 +217,7 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	if err := t.invalidateKept(s); err != nil {
 		return err
 	}
+	p.profiler.enqueues(b.Step)
 	return t.streams.enqueueCopies(s.uploads.prefetch[s.index])
 }
 
@@ -265,19 +276,16 @@ func (p *epochPass) rowsBefore(step int) int {
 
 // submit enqueues the step whose batch is in slot s.
 func (p *epochPass) submit(s *slot) error {
-	st := &p.t.streams
 	s.averages = false
 	if p.mode == compile.Train {
 		if err := p.writeControls(s); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(s.program.enqueue(st, s), p.t.enqueueAverages(s)); err != nil {
+	if err := p.enqueueStep(s); err != nil {
 		return err
 	}
-	if err := st.compute.Record(s.ready); err != nil {
-		return err
-	}
+	p.profiler.submitted(s)
 	p.uploaded += s.uploads.sampleBytes
 	if !s.last || p.t.memory.unified {
 		return nil // collect releases the slot, when the kernels are done with it
@@ -305,7 +313,7 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 		report(Progress{Objective: p.last.Objective, Epoch: p.epoch, Step: p.last.Step, Steps: p.total,
 			Samples: p.rowsBefore(p.last.Step), Loss: sums.loss / sums.weight, Accuracy: p.accuracy(),
 			StepLoss: p.last.Loss, StepAccuracy: p.last.Accuracy, StepNorm: p.last.Norm,
-			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls()})
+			StepRate: p.last.Rate, StepNumber: p.last.Number, Input: p.reader.stalls(), Waits: p.waits})
 	}
 	if p.body != nil {
 		return p.body.call(ctx, p)
@@ -316,9 +324,10 @@ func (p *epochPass) collect(ctx context.Context, s *slot) error {
 // finishStep waits for the step in slot s and adds its numbers to the sums.
 func (p *epochPass) finishStep(ctx context.Context, s *slot) error {
 	t := p.t
-	if err := s.ready.Sync(); err != nil {
+	if err := p.awaitStep(s); err != nil {
 		return p.stepError(s.batch.Step, err)
 	}
+	p.profiler.finished(s)
 	t.memory.willRead(s.outcome)
 	// The status word is 0 if everything was finite. Else it names what was not, and no update
 	// after that changed anything.

@@ -69,8 +69,8 @@ type planned struct {
 	staging int64 // bytes: the most that the device pins for itself to run a program
 
 	layout   arena.Layout
-	captured arena.Region      // copy of the state, if the memory is unified: see layOutState
-	regions  [2]layout.Regions // by slot: where the regions of programs start in the arena
+	captured arena.Region     // copy of the state, if the memory is unified: see layOutState
+	regions  []layout.Regions // by slot, or by lane of a predictor: where the regions of programs start in the arena
 }
 
 // budgetTries bounds how often newPlanned retries with a smaller budget because buffers could not
@@ -476,6 +476,7 @@ func (p *planned) drop(k programKey) {
 // layOut lays out the arena; docs/memory.md describes the layout.
 func (p *planned) layOut() error {
 	l := &p.layout
+	p.regions = make([]layout.Regions, p.opt.slots())
 	region := func(id arena.Region, name string) {
 		r := layout.AddRegion(l, name, p.homes.Parts(id))
 		for i := range p.regions {
@@ -498,7 +499,7 @@ func (p *planned) layOut() error {
 	layout.AddParts(l, r, p.homes.Parts(ir.Results), ", slot 1")
 	results, guard := p.homes.Bytes(ir.Results), p.homes.Bytes(ir.Guard)
 	for i := range p.regions {
-		p.regions[i][ir.Results] = layout.Place{Region: r, Offset: int64(i) * (results + guard)}
+		p.regions[i][ir.Results] = layout.Place{Region: r, Offset: int64(i%inFlight) * (results + guard)}
 		p.regions[i][ir.Guard] = layout.Place{Region: r, Offset: results}
 	}
 	region(ir.Resident, "resident data")
@@ -509,20 +510,24 @@ func (p *planned) layOut() error {
 }
 
 // outcome returns what the host reads after a step on slot i, one run of bytes: the results of that
-// slot and the status word.
+// slot and the status word. Slots 2, 4, … have the results of slot 0, and slots 3, 5, … those of slot 1:
+// the two steps in flight are on slots that follow one another.
 //
 //	          | results, slot 0 | guard | results, slot 1 |
 //	outcome 0 ├─────────────────────────┤
 //	outcome 1                   ├─────────────────────────┤
 func (p *planned) outcome(i int) arena.Ref {
 	n := p.homes.Bytes(ir.Results)
-	return arena.Ref{Region: p.regions[i][ir.Results].Region, Offset: int64(i) * n, Size: n + p.homes.Bytes(ir.Guard)}
+	return arena.Ref{Region: p.regions[i][ir.Results].Region, Offset: int64(i%inFlight) * n, Size: n + p.homes.Bytes(ir.Guard)}
 }
+
+// slotsBytes returns the bytes of all slots.
+func (p *planned) slotsBytes() int64 { return int64(p.opt.slots()) * p.homes.Bytes(ir.Slot) }
 
 // extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the
 // arena's own: host copies of the slots and outcomes, what is offloaded, and the copy of the state.
 func (p *planned) extraPinnedBytes() int64 {
-	return 2*p.homes.Bytes(ir.Slot) + p.outcomesBytes() + p.offloadedBytes() + p.captureBytes()
+	return p.slotsBytes() + p.outcomesBytes() + p.offloadedBytes() + p.captureBytes()
 }
 
 // offloadedBytes returns the bytes that are kept in pinned host memory instead of the arena.

@@ -151,7 +151,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	// Wait at once: the next batch may be another prediction's.
 	s.uploads = &p.own
 	err = p.enqueue(&t.streams, s)
-	if drained := t.streams.drain(t.slots[:]); err == nil {
+	if drained := t.streams.drain(t.slots); err == nil {
 		err = drained
 	}
 	if err != nil {

@@ -22,10 +22,9 @@ import (
 //	parameters │ running statistics │ prepacked weights │ slot 0 │ results 0 │ scratch 0 │ slot 1 │ results 1 │ …
 type predictorPlan struct {
 	*planned
-	opt     PredictorOptions
-	sizes   []int            // rows of the programs, smallest first
-	order   []string         // names of the model's inputs
-	regions []layout.Regions // by lane
+	opt   PredictorOptions
+	sizes []int    // rows of the programs, smallest first
+	order []string // names of the model's inputs
 }
 
 // planPredictor compiles all programs of a predictor and lays out its arena.
@@ -104,7 +103,6 @@ func (p *predictorPlan) layOut() error {
 			lane[id] = lane[ir.Parameters]
 		}
 	}
-	p.planned.regions[0] = p.regions[0] // weights are found there
 	return l.Err()
 }
 
@@ -123,6 +121,7 @@ func (p *predictorPlan) pinnedBytes() int64 {
 // report returns the plan as data.
 func (p *predictorPlan) report() *report.Plan {
 	r := &report.Plan{Device: "any device", Mode: "prediction", Regions: p.layout.Regions(), Total: p.layout.Total()}
+	r.Specs = layout.Specs(r.Regions, &p.homes)
 	if p.opt.Device != nil {
 		layout.AddDeviceMemory(r, p.opt.Device, p.pinnedBytes()+p.staging)
 	}

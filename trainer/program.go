@@ -12,12 +12,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// boundProgram is a program that is ready to launch on either slot.
+// boundProgram is a program that is ready to launch on every slot.
 type boundProgram struct {
 	programKey
 	ir    *ir.Program
-	exec  [2]kernels.Program // by slot; nil under Options.Debug
-	debug [2]*debugger       // by slot; nil unless under Options.Debug
+	exec  []kernels.Program // by slot; nil under Options.Debug
+	debug []*debugger       // by slot; nil unless under Options.Debug
 
 	// Uploads of a step: of what it reads; in the first step of a batch, of what the steps of all
 	// objectives read; in further steps of the batch, of the controls.
@@ -39,11 +39,15 @@ type boundProgram struct {
 // bind makes program k of the plan ready to launch.
 func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgram, error) {
 	p := &boundProgram{programKey: k, ir: prog}
-	for i := range p.exec {
-		if i > 0 && k.mode == compile.Predict { // a prediction waits for each batch and uses one slot
-			break
-		}
-		if err := p.bindSlot(m, slots[i]); err != nil {
+	if k.mode == compile.Predict { // a prediction waits for each batch and uses one slot
+		slots = slots[:1]
+	}
+	p.exec, p.debug = make([]kernels.Program, len(slots)), make([]*debugger, len(slots))
+	for _, u := range []*uploads{&p.own, &p.batch, &p.controls} {
+		u.prefetch, u.atLaunch = make([][]kernels.Copy, len(slots)), make([][]kernels.Copy, len(slots))
+	}
+	for _, s := range slots {
+		if err := p.bindSlot(m, s); err != nil {
 			return nil, errors.Join(fmt.Errorf("bind %s: %w", prog.Name, err), p.close())
 		}
 	}
@@ -86,7 +90,7 @@ func (p *boundProgram) bindSlot(m *memory, s *slot) (err error) {
 type uploads struct {
 	// By slot: before the previous step is done, and right before the launch; see planned.uploads.
 	// Both are nil on unified devices.
-	prefetch, atLaunch [2][]kernels.Copy
+	prefetch, atLaunch [][]kernels.Copy
 	sampleBytes        int64 // of samples
 }
 
@@ -234,7 +238,7 @@ func (t *Trainer) bindShort(k programKey, made []*ir.Program) error {
 	}
 	t.mu.Unlock()
 	for k.objective = range made {
-		bound, err := bind(t.memory, k, made[k.objective], t.slots[:])
+		bound, err := bind(t.memory, k, made[k.objective], t.slots)
 		if err != nil {
 			return err
 		}

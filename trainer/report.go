@@ -32,6 +32,7 @@ func Plan(ctx context.Context, model ModelFunc, opt Options) (*report.Plan, erro
 // report returns the plan as data.
 func (p *planned) report() *report.Plan {
 	r := &report.Plan{Device: "any device", Mode: "streaming", Regions: p.layout.Regions(), Total: p.layout.Total()}
+	r.Specs = layout.Specs(r.Regions, &p.homes)
 	if p.opt.Device != nil {
 		layout.AddDeviceMemory(r, p.opt.Device, p.extraPinnedBytes()+p.staging)
 	} else if p.opt.Offload.any() || p.opt.Checkpoint { // so the device will have memory of its own

@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
-// slot is the host's side of one of the two slots: where a batch waits for its step, and where the
+// slot is the host's side of one of the slots: where a batch waits for its step, and where the
 // results of that step arrive. A model with several objectives has a slot for each, which share the
 // batch: they have controls, results and steps of their own.
 type slot struct {

@@ -184,5 +184,5 @@ func (t *Trainer) takeSlots() error {
 
 // giveSlots ends the uploads and the reader of a paused pass. A second call does nothing.
 func (p *epochPass) giveSlots() error {
-	return p.reader.close(func() error { return p.t.streams.drain(p.t.slots[:]) })
+	return p.reader.close(func() error { return p.t.streams.drain(p.t.slots) })
 }

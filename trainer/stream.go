@@ -17,9 +17,12 @@ type streams struct {
 	compute arena.Stream // programs
 }
 
+// uploadStream is the name of the stream of uploads.
+const uploadStream = "copy"
+
 // open makes the streams. After an error, close releases what was made.
 func (s *streams) open(dev kernels.Device) (err error) {
-	if s.upload, err = dev.NewStream("copy"); err != nil {
+	if s.upload, err = dev.NewStream(uploadStream); err != nil {
 		return fmt.Errorf("copy stream: %w", err)
 	}
 	if s.compute, err = dev.NewStream("compute"); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// Summary lists the layers of a model. String prints it as a table of up to 100 columns.
+// Summary lists the layers of a model. String prints it as a table of 100 columns, Text in fewer.
 type Summary struct {
 	Batch  int            // samples of a training step
 	Layers []LayerSummary // in the order in which a step computes them
@@ -39,6 +39,14 @@ type LayerSummary struct {
 // layer.
 const otherLayers = "other"
 
+// layerOf returns the name of the layer that owns something, as tables have it.
+func layerOf(owner string) string {
+	if owner == "" || owner == "results" || owner == "guard" {
+		return otherLayers
+	}
+	return owner
+}
+
 // Summary returns the layers of the model, as the training program of a full batch computes them. It
 // may be called while a pass runs. After Close, and of a trainer that New did not make, it is empty.
 func (t *Trainer) Summary() Summary {
@@ -59,9 +67,6 @@ func (p *planned) summary() Summary {
 	s := Summary{Batch: prog.Batch, Arena: p.layout.Total()}
 	index := make(map[string]int)
 	layer := func(name string) *LayerSummary {
-		if name == "" || name == "results" || name == "guard" {
-			name = otherLayers
-		}
 		i, ok := index[name]
 		if !ok {
 			i = len(s.Layers)
@@ -72,7 +77,7 @@ func (p *planned) summary() Summary {
 	}
 	for i := range prog.Instrs {
 		in := &prog.Instrs[i]
-		l, work := layer(in.Owner), prog.WorkOf(in).Flops
+		l, work := layer(layerOf(in.Owner)), prog.WorkOf(in).Flops
 		if in.Backward || in.Recomputed {
 			l.Backward += work
 			continue
@@ -83,7 +88,7 @@ func (p *planned) summary() Summary {
 		}
 	}
 	for _, home := range p.parameters() {
-		l, n := layer(home.Owner), int64(home.Spec.Shape.Elems())
+		l, n := layer(layerOf(home.Owner)), int64(home.Spec.Shape.Elems())
 		l.Parameters += n
 		if slices.Contains(prog.Trained, home.Name) {
 			l.Trained += n
@@ -111,11 +116,17 @@ func (p *planned) summary() Summary {
 	return s
 }
 
-// String returns the summary as a table.
-func (s Summary) String() string {
+// String returns Text(100).
+func (s Summary) String() string { return s.Text(100) }
+
+// Text returns the summary as a table of at most that many columns, a width of a terminal, but at
+// least 70. Names and shapes that are too long are shortened.
+func (s Summary) Text(columns int) string {
 	var b strings.Builder
+	const numbers = 52 // columns of numbers
+	width := max(columns-numbers, 18) / 2
 	row := func(name, output, parameters, bytes, forward, backward string) {
-		fmt.Fprintf(&b, "%s %s %15s %10s %11s %11s\n", fitted(name, 24), fitted(output, 24), parameters, bytes, forward, backward)
+		fmt.Fprintf(&b, "%s %s %15s %10s %11s %11s\n", fitted(name, width), fitted(output, width), parameters, bytes, forward, backward)
 	}
 	row("layer", "output", "parameters", "bytes", "forward", "backward")
 	line := func(l LayerSummary) {
@@ -133,7 +144,7 @@ func (s Summary) String() string {
 	line(total)
 	fmt.Fprintf(&b, "batch of %d, %s trained parameters, arena of %s\n", s.Batch, humanize.Comma(s.Total.Trained), humanize.IBytes(uint64(s.Arena)))
 	if len(s.Groups) > 0 {
-		b.WriteString("\n" + s.Groups.String())
+		b.WriteString("\n" + s.Groups.Text(columns))
 	}
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/trainer/optim"
+	"github.com/evenkeel/evenkeel/trainer/profile"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -22,7 +23,7 @@ type Trainer struct {
 	// Only the caller that has the device uses these.
 	memory    *memory
 	streams   streams
-	slots     [2]*slot
+	slots     []*slot
 	programs  programs
 	short     shortPrograms
 	loaders   loaders
@@ -30,7 +31,8 @@ type Trainer struct {
 	own       ownSteps
 	copies    paramCopies
 	captures  captures
-	buffer    []byte // see readBuffer
+	buffer    []byte        // see readBuffer
+	peak      *profile.Peak // of the device; nil: not measured yet
 
 	// These have locks of their own.
 	staging  hostBatches
@@ -123,6 +125,7 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	if err := t.streams.open(t.memory.device); err != nil {
 		return err
 	}
+	t.slots = make([]*slot, t.plan.opt.slots())
 	for i := range t.slots {
 		if t.slots[i], err = newSlot(t.memory, i, t.plan.opt.room()); err != nil {
 			return err

@@ -152,17 +152,20 @@ func (t *tables) findClasses(ctx context.Context, workers int) error {
 		if err != nil {
 			return err
 		}
-		return t.records(&t.pieces[i], &walk, buf, func(_, column int, v []byte) error {
+		var full error
+		add := func(_, column int, v []byte) error {
 			for _, x := range t.targets[column] {
 				if !finds(x) || len(v) == 0 || t.missing[string(v)] {
 					continue
 				}
 				if want := x.field.found.Add(v); want != "" {
-					return walk.problem(x.field.what(x), want, "more")
+					full = walk.problem(x.field.what(x), want, "more")
+					return full
 				}
 			}
 			return nil
-		})
+		}
+		return t.records(&t.pieces[i], &walk, buf, add, func(int, error) error { return full }) // other errors are those of load
 	})
 	if err != nil {
 		return err
@@ -242,6 +245,9 @@ func (t *tables) loadAll(ctx context.Context, opt Options) (*memory, error) {
 		b, p := newBlock(t.fields), parsers.Get().(*parser)
 		b.parser = *p
 		err := t.load(ctx, &t.pieces[i], b)
+		if err == nil {
+			err = b.Bad.First()
+		}
 		*p, b.parser = b.parser, parser{}
 		parsers.Put(p)
 		for _, x := range b.Columns {

@@ -16,4 +16,8 @@
 // The file is read in pieces of about 1 MiB, by all processors. [Open] keeps the values of all
 // records in memory, in the types of their fields; with Options.Held it keeps those of a few pieces,
 // for files larger than memory. Reading a sample allocates nothing.
+//
+// A bad record, with a value that its field does not hold or another number of values, is the error of
+// its sample only, unless more than 1,024 and a sixteenth of the records of a piece are bad: then all of
+// the piece are. FindClasses collects the texts of bad records too.
 package csv

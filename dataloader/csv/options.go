@@ -25,7 +25,9 @@ type Options struct {
 	// Missing are the texts of a missing value, beside the empty one, such as NA.
 	Missing []string
 	// Held is 0 to keep the values of all records in memory, else the number of decoded pieces that are
-	// kept at one time, as dataloader.BlockOptions.Held: for files larger than memory.
+	// kept at one time, as dataloader.BlockOptions.Held: for files larger than memory. With Held 0, Open
+	// returns the error of the first bad record; else Fetch of that record does, so that
+	// [dataloader.SkipBad] and [dataloader.Scan] find it.
 	Held int
 	// Memory is the most bytes of values in memory with Held 0; 0: 4 GiB. More is an error.
 	Memory int64

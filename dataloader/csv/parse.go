@@ -21,12 +21,16 @@ type parser struct {
 	pos     int
 	start   int    // of the last value
 	scratch []byte // of a value with quotes inside
+
+	counted, ends int // ends lines of buf[:counted]
 }
 
 // problem returns the error for the last value.
 func (p *parser) problem(what, want, got string) error {
-	line := p.line + bytes.Count(p.buf[:p.start], []byte{p.file.eol})
-	return p.file.problem(p.from+int64(p.start), line, what, want, got)
+	eol := []byte{p.file.eol}
+	p.ends += bytes.Count(p.buf[min(p.counted, p.start):p.start], eol) - bytes.Count(p.buf[min(p.counted, p.start):p.counted], eol)
+	p.counted = p.start
+	return p.file.problem(p.from+int64(p.start), p.line+p.ends, what, want, got)
 }
 
 // skip passes over a blank line or a comment, and reports whether it has.
@@ -119,22 +123,22 @@ func (p *parser) separator() (last bool, err error) {
 
 // block is the decoded records of a piece.
 type block struct {
-	values.Columns
+	values.Block
 	parser parser // its memory
 }
 
 // newBlock returns a block of the fields, without memory.
 func newBlock(fields []*field) *block {
-	b := &block{Columns: make(values.Columns, len(fields))}
+	b := &block{Block: values.Block{Columns: make([]values.Column, len(fields))}}
 	for k, f := range fields {
 		b.Columns[k] = values.Column{Name: f.Name, Bytes: f.bytes, Decoder: f.Decoder}
 	}
 	return b
 }
 
-// reset makes room for rows.
-func (b *block) reset(rows int) {
-	b.Columns.Reset()
+// makeRoom empties the block and makes room for rows.
+func (b *block) makeRoom(rows int) {
+	b.Reset()
 	for k := range b.Columns {
 		x := &b.Columns[k]
 		if n := rows * x.Bytes; cap(x.Data) < n {
@@ -145,32 +149,35 @@ func (b *block) reset(rows int) {
 	}
 }
 
-// load decodes a piece into the block.
+// load decodes a piece into the block. A record that is bad has its error in the block.
 func (t *tables) load(ctx context.Context, p *piece, b *block) error {
 	buf, err := p.read(ctx, b.parser.buf)
 	if err != nil {
 		return err
 	}
 	if p.rows > (len(buf)+1)/len(t.names) { // too few bytes for all values: find the record, without room for them
-		if err := t.records(p, &b.parser, buf, func(_, _ int, _ []byte) error { return nil }); err != nil {
+		ignore := func(_, _ int, _ []byte) error { return nil }
+		if err := t.records(p, &b.parser, buf, ignore, func(_ int, err error) error { return err }); err != nil {
 			return err
 		}
 	}
-	b.reset(p.rows)
-	return t.records(p, &b.parser, buf, func(row, column int, v []byte) error {
+	b.makeRoom(p.rows)
+	store := func(row, column int, v []byte) error {
 		for _, x := range t.targets[column] {
 			if err := b.store(&b.parser, row, x, v, t.missing); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}
+	return t.records(p, &b.parser, buf, store, func(row int, err error) error { return b.Fail(row, p.rows, err) })
 }
 
-// records calls each for every value of the columns that have targets.
-func (t *tables) records(p *piece, walk *parser, buf []byte, each func(row, column int, v []byte) error) error {
-	walk.file, walk.from, walk.line, walk.buf, walk.pos = p.file, p.from, p.line, buf, 0
-	columns := len(t.names)
+// records calls each for every value of the columns that have targets. A record that violates the
+// format, or in which each returns an error, is given to bad with that error; records goes on with the
+// next one unless bad returns an error.
+func (t *tables) records(p *piece, walk *parser, buf []byte, each func(row, column int, v []byte) error, bad func(row int, err error) error) error {
+	walk.file, walk.from, walk.line, walk.buf, walk.pos, walk.counted, walk.ends = p.file, p.from, p.line, buf, 0, 0, 0
 	for row := 0; row < p.rows; row++ {
 		for walk.skip() {
 		}
@@ -179,28 +186,12 @@ func (t *tables) records(p *piece, walk *parser, buf []byte, each func(row, colu
 			return walk.problem("record", fmt.Sprintf("%d records in the piece, as before", p.rows), fmt.Sprint(row))
 		}
 		record := walk.pos
-		for column := 0; ; column++ {
-			v, err := walk.value()
-			if err != nil {
+		if err := t.record(walk, row, each); err != nil {
+			if err := bad(row, err); err != nil {
 				return err
 			}
-			if column < columns && t.targets[column] != nil {
-				if err := each(row, column, v); err != nil {
-					return err
-				}
-			}
-			last, err := walk.separator()
-			if err != nil {
-				return err
-			}
-			if !last {
-				continue
-			}
-			if column+1 != columns {
-				walk.start = record
-				return walk.problem("record", fmt.Sprintf("%d values, as in the first record", columns), fmt.Sprint(column+1))
-			}
-			break
+			walk.pos = record
+			walk.skipRecord()
 		}
 	}
 	for walk.skip() {
@@ -211,6 +202,46 @@ func (t *tables) records(p *piece, walk *parser, buf []byte, each func(row, colu
 	return nil
 }
 
+// record calls each for the values of a record.
+func (t *tables) record(walk *parser, row int, each func(row, column int, v []byte) error) error {
+	columns, record := len(t.names), walk.pos
+	for column := 0; ; column++ {
+		v, err := walk.value()
+		if err != nil {
+			return err
+		}
+		if column < columns && t.targets[column] != nil {
+			if err := each(row, column, v); err != nil {
+				return err
+			}
+		}
+		last, err := walk.separator()
+		switch {
+		case err != nil:
+			return err
+		case last && column+1 != columns:
+			walk.start = record
+			return walk.problem("record", fmt.Sprintf("%d values, as in the first record", columns), fmt.Sprint(column+1))
+		case last:
+			return nil
+		}
+	}
+}
+
+// skipRecord passes over a record, which ends where the scanner ended it: at the first line end
+// that is not between two quotes.
+func (p *parser) skipRecord() {
+	for inside := false; p.pos < len(p.buf); {
+		c := p.buf[p.pos]
+		p.pos++
+		if c == '"' {
+			inside = !inside
+		} else if c == p.file.eol && !inside {
+			return
+		}
+	}
+}
+
 // store writes a value.
 func (b *block) store(p *parser, row int, x target, v []byte, missing map[string]bool) error {
 	f, column := x.field, &b.Columns[x.at]
@@ -219,7 +250,7 @@ func (b *block) store(p *parser, row int, x target, v []byte, missing map[string
 		column.EndText()
 		return nil
 	}
-	dst := column.Data[row*f.bytes+x.place*f.size:][:f.size]
+	dst := column.Data[b.Place(row)*f.bytes+x.place*f.size:][:f.size]
 	if f.Classes != nil {
 		if i, ok := f.labels[string(v)]; ok {
 			number.PutInt(f.Type, dst, int64(i))

@@ -10,7 +10,9 @@
 //	null, or no member      Field.Fill, or an error without one
 //
 // A line that is no JSON, has a key twice, text that is no UTF-8, something after the object, or a
-// number that the field does not hold, is an error that names the file and the line.
+// number that the field does not hold, is the error of its sample only, which names the file and the
+// line; unless more than 1,024 and a sixteenth of the lines of a piece are bad: then all of the piece are.
+// FindClasses collects the texts of bad lines too.
 //
 // Files are decoded in pieces of about 1 MiB, and Options.Held of them are kept; a file whose name
 // ends in .gz or .zst is one piece. Decoding allocates; reading a sample of a piece does not.

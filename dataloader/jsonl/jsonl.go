@@ -158,6 +158,11 @@ func (l *lines) findClasses(ctx context.Context, workers int) error {
 	return nil
 }
 
+// tooManyClasses reports whether a field has more classes than are collected.
+func (l *lines) tooManyClasses() bool {
+	return slices.ContainsFunc(l.fields, func(f *field) bool { return f.found != nil && f.found.Full() })
+}
+
 // kindOf returns how the file with a name is compressed.
 func kindOf(name string) codec.Kind {
 	switch path.Ext(name) {

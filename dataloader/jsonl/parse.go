@@ -17,7 +17,7 @@ import (
 
 // block is the decoded lines of a piece.
 type block struct {
-	values.Columns
+	values.Block
 	fields []*field
 	text   []byte // of the piece
 	seen   []bool // by field: the line has it
@@ -26,14 +26,14 @@ type block struct {
 
 // newBlock returns a block of the fields, without memory.
 func newBlock(fields []*field) *block {
-	b := &block{Columns: make(values.Columns, len(fields)), fields: fields, seen: make([]bool, len(fields))}
+	b := &block{Block: values.Block{Columns: make([]values.Column, len(fields))}, fields: fields, seen: make([]bool, len(fields))}
 	for k, f := range fields {
 		b.Columns[k] = values.Column{Name: f.Name, Bytes: f.bytes, Decoder: f.Decoder}
 	}
 	return b
 }
 
-// Load implements dataloader.BlockSource.
+// Load implements dataloader.BlockSource. A line that is bad has its error in the block.
 func (l *lines) Load(ctx context.Context, i int, old dataloader.Block) (dataloader.Block, error) {
 	b, ok := old.(*block)
 	if !ok {
@@ -44,7 +44,7 @@ func (l *lines) Load(ctx context.Context, i int, old dataloader.Block) (dataload
 	if b.text, err = l.read(ctx, p, b.text); err != nil {
 		return nil, err
 	}
-	b.Columns.Reset()
+	b.Reset()
 	for k := range b.Columns {
 		x := &b.Columns[k]
 		// A value takes two bytes of text or more, so that lines too short for theirs reserve no room.
@@ -58,11 +58,17 @@ func (l *lines) Load(ctx context.Context, i int, old dataloader.Block) (dataload
 			if row == p.rows { // the file has changed
 				return nil, problem(p.file.Name(), offset, number, fmt.Sprintf("%d lines in the piece, as before", p.rows), "more")
 			}
-			if !b.grow(l.opt.Memory) {
+			if !b.grow(b.Place(row)+1, l.opt.Memory) {
 				return nil, problem(p.file.Name(), offset, number, fmt.Sprintf("values of a piece of at most %d bytes (Options.Memory)", l.opt.Memory), "more")
 			}
-			if at, want, got := b.parse(l, row, line); want != "" {
-				return nil, problem(p.file.Name(), offset+at, number, want, got)
+			if at, want, got := b.parse(l, b.Place(row), line); want != "" {
+				err := problem(p.file.Name(), offset+at, number, want, got)
+				if l.tooManyClasses() {
+					return nil, err
+				}
+				if err := b.Fail(row, p.rows, err); err != nil {
+					return nil, err
+				}
 			}
 			row++
 		}
@@ -74,23 +80,29 @@ func (l *lines) Load(ctx context.Context, i int, old dataloader.Block) (dataload
 	return b, nil
 }
 
-// grow makes room for the values of a line, unless all would take more than some bytes.
-func (b *block) grow(most int64) bool {
+// grow makes room for the values of some lines, unless all would take more than some bytes.
+func (b *block) grow(lines int, most int64) bool {
 	for _, x := range b.Columns {
-		most -= int64(len(x.Data) + x.Bytes)
+		if x.Decoder != nil {
+			most -= int64(len(x.Data))
+		}
+		most -= int64(lines) * int64(x.Bytes)
 	}
 	if most < 0 {
 		return false
 	}
 	for k := range b.Columns {
 		x := &b.Columns[k]
-		x.Data = slices.Grow(x.Data, x.Bytes)[:len(x.Data)+x.Bytes]
+		if x.Decoder == nil {
+			n := lines * x.Bytes
+			x.Data = slices.Grow(x.Data, max(0, n-len(x.Data)))[:n]
+		}
 	}
 	return true
 }
 
-// parse decodes a line. want is "", or what was wanted at byte at of the line.
-func (b *block) parse(l *lines, row int, line []byte) (at int64, want, got string) {
+// parse decodes a line into a place. want is "", or what was wanted at byte at of the line.
+func (b *block) parse(l *lines, place int, line []byte) (at int64, want, got string) {
 	if n := len(bytes.TrimRight(line, "\r\n")); n > l.opt.Line {
 		return 0, fmt.Sprintf("at most %d bytes (Options.Line)", l.opt.Line), fmt.Sprint(n)
 	}
@@ -102,7 +114,7 @@ func (b *block) parse(l *lines, row int, line []byte) (at int64, want, got strin
 		}
 		return 0, "an object", "another value"
 	}
-	if at, want, got = b.object(d, l.root, row); want != "" {
+	if at, want, got = b.object(d, l.root, place); want != "" {
 		return at, want, got
 	}
 	end := d.InputOffset()
@@ -113,7 +125,7 @@ func (b *block) parse(l *lines, row int, line []byte) (at int64, want, got strin
 		if b.seen[k] {
 			continue
 		}
-		if want, _ = b.missing(k, row); want != "" {
+		if want, _ = b.missing(k, place); want != "" {
 			return d.InputOffset(), want, fmt.Sprintf("no member %q", f.Path)
 		}
 	}
@@ -130,7 +142,7 @@ func syntax(d *jsontext.Decoder, err error) (at int64, want, got string) {
 }
 
 // object walks over the members of an object.
-func (b *block) object(d *jsontext.Decoder, n *node, row int) (at int64, want, got string) {
+func (b *block) object(d *jsontext.Decoder, n *node, place int) (at int64, want, got string) {
 	if _, err := d.ReadToken(); err != nil { // {
 		return syntax(d, err)
 	}
@@ -146,7 +158,7 @@ func (b *block) object(d *jsontext.Decoder, n *node, row int) (at int64, want, g
 				return syntax(d, err)
 			}
 		case child.children != nil && d.PeekKind() == '{':
-			if at, want, got = b.object(d, child, row); want != "" {
+			if at, want, got = b.object(d, child, place); want != "" {
 				return at, want, got
 			}
 		default:
@@ -159,7 +171,7 @@ func (b *block) object(d *jsontext.Decoder, n *node, row int) (at int64, want, g
 				return at, "an object, for a path leads into this member", values.Shorten(v)
 			}
 			for _, k := range child.fields {
-				if want, got := b.store(k, row, v); want != "" {
+				if want, got := b.store(k, place, v); want != "" {
 					return at, fmt.Sprintf("%s in %q", want, b.fields[k].Path), got
 				}
 			}
@@ -172,7 +184,7 @@ func (b *block) object(d *jsontext.Decoder, n *node, row int) (at int64, want, g
 }
 
 // missing fills a field of a line that has no value for it.
-func (b *block) missing(k, row int) (want, got string) {
+func (b *block) missing(k, place int) (want, got string) {
 	f := b.fields[k]
 	if f.found != nil {
 		return "", ""
@@ -184,17 +196,17 @@ func (b *block) missing(k, row int) (want, got string) {
 		return "a value, or Field.Fill for missing ones", "null"
 	}
 	for i := range f.elems {
-		number.Put(f.Type, b.Columns[k].Data[row*f.bytes+i*f.size:], *f.Fill)
+		number.Put(f.Type, b.Columns[k].Data[place*f.bytes+i*f.size:], *f.Fill)
 	}
 	return "", ""
 }
 
 // store writes a value of a field.
-func (b *block) store(k, row int, v jsontext.Value) (want, got string) {
+func (b *block) store(k, place int, v jsontext.Value) (want, got string) {
 	f := b.fields[k]
 	b.seen[k] = true
 	if v.Kind() == 'n' {
-		return b.missing(k, row)
+		return b.missing(k, place)
 	}
 	if f.Decoder != nil {
 		x := &b.Columns[k]
@@ -209,7 +221,7 @@ func (b *block) store(k, row int, v jsontext.Value) (want, got string) {
 		x.EndText()
 		return "", ""
 	}
-	rest, want, got := b.list(f, f.Shape, b.Columns[k].Data[row*f.bytes:][:f.bytes], v)
+	rest, want, got := b.list(f, f.Shape, b.Columns[k].Data[place*f.bytes:][:f.bytes], v)
 	if want == "" && len(rest) > 0 {
 		return "a value", "less"
 	}

@@ -74,7 +74,7 @@ func TestFoundClassesAreThoseOfAllFiles(t *testing.T) {
 	if d, err = parquet.OpenFS(fsys, ".", parquet.Options{Columns: columns}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "row 3 of the group") {
+	if err := d.Fetch(t.Context(), dataloader.At{Index: 3}, tabletest.Slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "row 3 of the group") {
 		t.Errorf("a missing label without a fill: got %v", err)
 	}
 	columns[2].Type = arena.Float32

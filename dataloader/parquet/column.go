@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/evenkeel/evenkeel/dataloader/internal/values"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 )
 
@@ -46,14 +47,24 @@ type columnReader struct {
 	valueReader
 	reps, defs []byte
 	in         int // values of the current row so far
+	noted      int // bad rows of the buffer that are in bad
+	rows       int // of the chunk
+	bad        *values.Bad
 }
 
-// load reads a chunk of rows rows into buf.
-func (r *columnReader) load(ctx context.Context, c *column, rows int, buf *table.Buffer) error {
+// load reads a chunk of rows rows into buf, and the errors of rows into bad.
+func (r *columnReader) load(ctx context.Context, c *column, rows int, buf *table.Buffer, bad *values.Bad) error {
 	r.begin(&c.leaf)
-	r.in = 0
+	r.in, r.noted, r.rows, r.bad = 0, 0, rows, bad
 	for all := rows * c.Elements; buf.Values() < all; {
 		h, body, err := r.next(ctx)
+		if err == io.EOF && r.in != 0 && buf.Values()-r.in+c.Elements == all { // the last row is shorter
+			got := fmt.Sprintf("a row of %d", r.in)
+			if p := r.abandon(c, buf, fmt.Sprintf("lists of %v values", c.Type.Dims), got); p != nil {
+				return r.problem(c, p)
+			}
+			return r.note(c, buf)
+		}
 		if err == io.EOF {
 			return r.fail("rows", fmt.Sprint(rows), fmt.Sprintf("the end of the chunk after %d", buf.Values()/c.Elements), nil)
 		}
@@ -114,9 +125,25 @@ func (r *columnReader) data(c *column, h pageHeader, body []byte, buf *table.Buf
 		return r.fail("data page", fmt.Sprintf("%d values", present), "something else", err)
 	}
 	if p := r.place(c, v, n, buf); p != nil {
-		return r.fail(fmt.Sprintf("row %d of the group", p.At/c.Elements), p.Want, p.Got, nil)
+		return r.problem(c, p)
 	}
+	return r.note(c, buf)
+}
+
+// note moves the problems of rows from buf to bad.
+func (r *columnReader) note(c *column, buf *table.Buffer) error {
+	for _, p := range buf.Bad()[r.noted:] {
+		if err := r.bad.Add(p.At/c.Elements, r.rows, r.problem(c, p)); err != nil {
+			return err
+		}
+	}
+	r.noted = len(buf.Bad())
 	return nil
+}
+
+// problem returns the error for a value.
+func (r *columnReader) problem(c *column, p *table.Problem) error {
+	return r.fail(fmt.Sprintf("row %d of the group", p.At/c.Elements), p.Want, p.Got, nil)
 }
 
 // separate reads the levels of a page of data and returns the bytes of its values.
@@ -171,7 +198,7 @@ func (r *columnReader) separate(h pageHeader, body []byte) ([]byte, error) {
 }
 
 // place adds the values of a page with n levels to buf.
-func (r *columnReader) place(c *column, v *values, n int, buf *table.Buffer) *table.Problem {
+func (r *columnReader) place(c *column, v *pageValues, n int, buf *table.Buffer) *table.Problem {
 	if c.reps != nil {
 		return r.placeLists(c, v, n, buf)
 	}
@@ -200,7 +227,7 @@ func (r *columnReader) place(c *column, v *values, n int, buf *table.Buffer) *ta
 }
 
 // add adds n values from a place on.
-func (c *column) add(v *values, from, n int, buf *table.Buffer) *table.Problem {
+func (c *column) add(v *pageValues, from, n int, buf *table.Buffer) *table.Problem {
 	if v.width > 0 && !c.Encoded() {
 		return buf.Append(v.packed[from*v.width:(from+n)*v.width], n)
 	}
@@ -212,21 +239,26 @@ func (c *column) add(v *values, from, n int, buf *table.Buffer) *table.Problem {
 	return nil
 }
 
-// placeLists adds the values of a page of lists, all of whose rows must have the same lengths.
-func (r *columnReader) placeLists(c *column, v *values, n int, buf *table.Buffer) *table.Problem {
+// placeLists adds the values of a page of lists. A row with other lengths is bad.
+func (r *columnReader) placeLists(c *column, v *pageValues, n int, buf *table.Buffer) *table.Problem {
 	if v.n == n && r.regular(c.reps, n) {
 		return c.add(v, 0, n, buf)
 	}
 	done := 0
 	for i := range n {
-		p := r.length(c, i, buf)
+		wrong, p := r.length(c, i, buf)
+		present := int(r.defs[i]) == c.leaf.def
 		switch {
 		case p != nil:
 			return p
+		case wrong:
+			if present {
+				done++
+			}
 		case int(r.defs[i]) < c.leaf.repeats[0]: // length has found that the list is missing
 			p = buf.AppendMissing(c.Elements)
 			r.in = 0
-		case int(r.defs[i]) < c.leaf.def:
+		case !present:
 			p = buf.AppendMissing(1)
 			r.in = (r.in + 1) % c.Elements
 		default:
@@ -257,24 +289,38 @@ func (r *columnReader) regular(reps []byte, n int) bool {
 	return true
 }
 
-// length returns a problem if level i of the page shows a list of another length.
-func (r *columnReader) length(c *column, i int, buf *table.Buffer) *table.Problem {
+// length makes a row bad if level i of the page shows that it has another length. wrong is set if the
+// value of the level has no place in buf.
+func (r *columnReader) length(c *column, i int, buf *table.Buffer) (wrong bool, p *table.Problem) {
 	want := fmt.Sprintf("lists of %v values", c.Type.Dims)
-	at := buf.Values()
 	rep, def := int(r.reps[i]), int(r.defs[i])
-	switch repeats := c.leaf.repeats; {
-	case rep == 0 && r.in != 0:
-		return &table.Problem{At: at, Want: want, Got: fmt.Sprintf("a row of %d", r.in)}
-	case rep == 0 && def == repeats[0]-1:
-		return &table.Problem{At: at, Want: want, Got: "an empty list"}
-	case rep == 0 && def < repeats[0]:
-		return nil
-	case rep != 0 && r.in == 0:
-		return &table.Problem{At: max(at-1, 0), Want: want, Got: "a longer row"}
-	case rep != int(c.reps[r.in]) || def < repeats[len(repeats)-1]:
-		return &table.Problem{At: at, Want: want, Got: "lists of other lengths"}
+	repeats := c.leaf.repeats
+	if rep == 0 && r.in != 0 { // the row before was shorter
+		if p = r.abandon(c, buf, want, fmt.Sprintf("a row of %d", r.in)); p != nil {
+			return false, p
+		}
 	}
-	return nil
+	switch {
+	case rep == 0 && def == repeats[0]-1:
+		return true, r.abandon(c, buf, want, "an empty list")
+	case rep == 0 && def < repeats[0]:
+		return false, nil
+	case rep != 0 && r.in == 0 && buf.Values() == 0:
+		return false, &table.Problem{Want: "the start of a row", Got: "a later value"}
+	case rep != 0 && r.in == 0: // the row before is longer
+		buf.Fail(&table.Problem{At: buf.Values() - 1, Want: want, Got: "a longer row"})
+		return true, nil
+	case rep != int(c.reps[r.in]) || def < repeats[len(repeats)-1]:
+		return true, r.abandon(c, buf, want, "lists of other lengths")
+	}
+	return false, nil
+}
+
+// abandon makes the current row bad, and fills its place in buf.
+func (r *columnReader) abandon(c *column, buf *table.Buffer, want, got string) *table.Problem {
+	n := c.Elements - r.in
+	r.in = 0
+	return buf.AppendBad(n, want, got)
 }
 
 // dims returns the lengths of the lists in the first row of a chunk.

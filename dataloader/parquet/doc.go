@@ -23,6 +23,10 @@
 // group that fits in the memory of an earlier one is decoded with less than 4 KiB of garbage for
 // each dozen pages, of the library's decoders.
 //
+// A value that its field does not hold, a missing one without Fill, and a list of another length make
+// their row bad, and Fetch of that row returns the error. If more than 1,024 and a sixteenth of the rows
+// of a group are bad, or a page is damaged, all of the group are.
+//
 // # What is read
 //
 // All physical types; the encodings PLAIN, dictionary, RLE, DELTA_BINARY_PACKED,

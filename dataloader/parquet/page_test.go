@@ -13,6 +13,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/values"
 	"github.com/evenkeel/evenkeel/dataloader/storage"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 	"github.com/klauspost/compress/gzip"
@@ -73,11 +74,15 @@ func loaded(l leaf, codec, rows int, pages ...[]byte) (data []byte, err error) {
 	var buf table.Buffer
 	buf.Reset(g, rows, pageLimit)
 	r := &columnReader{}
-	if err := r.loadSafely(context.Background(), place{f, 0}, 0, &column{Target: g, leaf: l, reps: repetitions(l.typ.Dims)}, s, rows, &buf); err != nil {
+	var bad values.Bad
+	if err := r.loadSafely(context.Background(), place{f, 0}, 0, &column{Target: g, leaf: l, reps: repetitions(l.typ.Dims)}, s, rows, &buf, &bad); err != nil {
 		return nil, err
 	}
 	row := make([]byte, g.Field.Bytes())
 	for i := range rows {
+		if err := bad.Row(i); err != nil {
+			return data, err
+		}
 		if err := buf.Fetch(i, dataloader.At{}, row); err != nil {
 			return nil, err
 		}
@@ -147,8 +152,9 @@ func TestPages(t *testing.T) {
 		{"differences in blocks of 0", int32s, 3, [][]byte{page(pageData, 5, 3, 5, []byte{0x80, 1, 0, 3, 0})}, "!in 0 parts"},
 		{"a text beyond the page", texts, 2, [][]byte{page(pageData, 10, 2, 0, []byte{1, 0, 0, 0, 'a', 2, 0, 0, 0, 'b'})}, "!2 bytes where 1 are left"},
 		{"a longer list", pairs, 1, [][]byte{page(pageDataV2, 16, 3, 0, append([]byte{3, 6, 3 << 1, 1}, three...), 2, 2)}, "!a longer row"},
-		{"a list that starts within one", pairs, 1, [][]byte{page(pageDataV2, 12, 2, 0, append([]byte{3, 3, 2 << 1, 1}, three[:8]...), 2, 2)}, "!a longer row"},
-		{"a shorter list", pairs, 2, [][]byte{page(pageDataV2, 16, 3, 0, append([]byte{3, 0, 3 << 1, 1}, three...), 2, 2)}, "!got a row of 1"},
+		{"a list that starts within one", pairs, 1, [][]byte{page(pageDataV2, 12, 2, 0, append([]byte{3, 3, 2 << 1, 1}, three[:8]...), 2, 2)}, "!want the start of a row"},
+		{"a shorter list in the end", pairs, 2, [][]byte{page(pageDataV2, 16, 3, 0, append([]byte{3, 2, 3 << 1, 1}, three...), 2, 2)}, "!row 1 of the group at byte 41: want lists of [2] values, got a row of 1"},
+		{"a shorter list", pairs, 3, [][]byte{page(pageDataV2, 16, 3, 0, append([]byte{3, 0, 3 << 1, 1}, three...), 2, 2)}, "!got a row of 1"},
 		{"an empty list", pairs, 2, [][]byte{page(pageDataV2, 12, 3, 0, append([]byte{3, 2, 3, 3}, three[:8]...), 2, 2)}, "!got an empty list"},
 		{"one byte more than the chunk", int32s, 3, [][]byte{bytes.TrimSuffix(page(pageData, 13, 3, 0, append(three, 9)), []byte{9})}, "!the rest of the chunk"},
 		{"an unknown page", int32s, 3, [][]byte{page(9, 12, 3, 0, three)}, "!kind of page"},
@@ -304,7 +310,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	f := &file{name: "x", size: 100, groups: []rowGroup{{chunks: []chunk{{data: 4}}}}}
 	r := &columnReader{}
-	err := r.loadSafely(t.Context(), place{f, 0}, 0, &column{leaf: int32s}, &source{}, 1, nil)
+	err := r.loadSafely(t.Context(), place{f, 0}, 0, &column{leaf: int32s}, &source{}, 1, nil, nil)
 	if !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "nil pointer") {
 		t.Errorf("got %v, want ErrFormat", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -52,14 +53,30 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// onlyBad returns the errors of the rows bad, and fails if another row has one, or one of them has none.
+func onlyBad(t *testing.T, d dataloader.Dataset, bad ...int) (err error) {
+	t.Helper()
+	for i := range d.Len() {
+		e := d.Fetch(t.Context(), dataloader.At{Index: i}, tabletest.Slots(d))
+		if (e != nil) != slices.Contains(bad, i) || e != nil && !dataloader.IsBad(e) {
+			t.Errorf("row %d of %d: got %v, want errors of rows %v", i, d.Len(), e, bad)
+		}
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
 func TestListsOfOtherLengthsAreErrors(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ file, want string }{
-		{"ragged.parquet", "row 1 of the group"}, {"long.parquet", "row 1 of the group"}, {"hollow.parquet", "row 1 of the group"}, {"holes.parquet", "row 1 of the group"},
+	for _, c := range []struct {
+		file, want string
+		bad        []int
+	}{
+		{"ragged.parquet", "row 1 of the group", []int{1}}, {"long.parquet", "row 1 of the group", []int{1}},
+		{"hollow.parquet", "row 1 of the group", []int{1}}, {"holes.parquet", "row 1 of the group", []int{1, 2}},
 	} {
 		d := open(t, c.file, parquet.Options{Columns: []parquet.Column{{Name: "l"}}})
-		dst := tabletest.Slots(d)
-		err := d.Fetch(t.Context(), dataloader.At{}, dst)
+		err := onlyBad(t, d, c.bad...)
 		var f *dataloader.FormatError
 		if !errors.As(err, &f) || !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(f.What, c.want) || filepath.Base(f.File) != c.file || f.Offset == 0 {
 			t.Errorf("%s: got %v, want a FormatError with %q", c.file, err, c.want)
@@ -73,10 +90,10 @@ func TestListsOfOtherLengthsAreErrors(t *testing.T) {
 
 func TestNullsAreErrorsUnlessFilled(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"n", "i"} {
+	for name, bad := range map[string][]int{"n": {1}, "i": {0, 2}} {
 		d := open(t, "holes.parquet", parquet.Options{Columns: []parquet.Column{{Name: name}}})
-		err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d))
-		if !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "Column.Fill") {
+		err := onlyBad(t, d, bad...)
+		if !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "Column.Fill") || !strings.Contains(err.Error(), "holes.parquet: column \""+name) {
 			t.Errorf("%s: got %v, want an error that says what to do", name, err)
 		}
 	}
@@ -109,7 +126,11 @@ func TestValuesWithARule(t *testing.T) {
 		}
 	}
 	d = open(t, "rules.parquet", parquet.Options{Columns: []parquet.Column{{Name: "label", Classes: classes[:2]}}})
-	if err := d.Fetch(t.Context(), dataloader.At{}, tabletest.Slots(d)); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), `"ox"`) {
+	var ox []int
+	for i := 2; i < d.Len(); i += 3 {
+		ox = append(ox, i)
+	}
+	if err := onlyBad(t, d, ox...); !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), `"ox"`) {
 		t.Errorf("a text that is no class: got %v", err)
 	}
 	d = open(t, "rules.parquet", parquet.Options{Columns: []parquet.Column{{Name: "us", Type: arena.Int32}}})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/internal/parallel"
+	"github.com/evenkeel/evenkeel/dataloader/internal/values"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 )
 
@@ -83,7 +84,7 @@ func (s *source) findClasses(ctx context.Context, name string, columns []Column)
 			defer buffers.Put(buf)
 			r := s.reader()
 			buf.Reset(c.Target, s.sizes[i], s.sizes[i]*c.Size())
-			if err := r.loadSafely(ctx, s.blocks[i], k, c, s, s.sizes[i], buf); err != nil {
+			if err := r.loadSafely(ctx, s.blocks[i], k, c, s, s.sizes[i], buf, new(values.Bad)); err != nil {
 				return err // r may be in any state: it is dropped
 			}
 			s.release(r)

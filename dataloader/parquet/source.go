@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/internal/values"
 	"github.com/evenkeel/evenkeel/dataloader/table"
 )
 
@@ -32,6 +33,7 @@ type block struct {
 	columns []table.Buffer
 	fields  []dataloader.Field
 	at      place
+	bad     values.Bad
 }
 
 // Fields implements dataloader.BlockSource.
@@ -49,6 +51,7 @@ func (s *source) Load(ctx context.Context, i int, old dataloader.Block) (_ datal
 	r := s.reader()
 	at := s.blocks[i]
 	b.fields, b.at = s.fields, at
+	b.bad.Reset()
 	left := s.limit
 	for k := range s.columns {
 		c := &s.columns[k]
@@ -63,7 +66,7 @@ func (s *source) Load(ctx context.Context, i int, old dataloader.Block) (_ datal
 			limit = int64(s.sizes[i]) * s.fields[k].Bytes()
 		}
 		buf.Reset(c.Target, s.sizes[i], int(limit))
-		if err := r.loadSafely(ctx, at, k, c, s, s.sizes[i], buf); err != nil {
+		if err := r.loadSafely(ctx, at, k, c, s, s.sizes[i], buf, &b.bad); err != nil {
 			return nil, err // r may be in any state: it is dropped
 		}
 		if c.Encoded() {
@@ -94,12 +97,12 @@ func (s *source) release(r *columnReader) {
 }
 
 // loadSafely loads column k of a row group. A panic of a decoder of others becomes an error.
-func (r *columnReader) loadSafely(ctx context.Context, at place, k int, c *column, s *source, rows int, buf *table.Buffer) (err error) {
+func (r *columnReader) loadSafely(ctx context.Context, at place, k int, c *column, s *source, rows int, buf *table.Buffer, bad *values.Bad) (err error) {
 	if err := r.open(at.file, c.leaf.name, at.group, at.file.groups[at.group].chunks[k], s.limit); err != nil {
 		return err
 	}
 	defer r.recovered(&err)
-	return r.load(ctx, c, rows, buf)
+	return r.load(ctx, c, rows, buf, bad)
 }
 
 // recovered turns a panic into an error at the current page.
@@ -112,6 +115,9 @@ func (r *columnReader) recovered(err *error) {
 // Fetch implements dataloader.Block. dst has a place for each field, followed by a place for its
 // encoded bytes, or not.
 func (b *block) Fetch(_ context.Context, row int, at dataloader.At, dst [][]byte) error {
+	if err := b.bad.Row(row); err != nil {
+		return err
+	}
 	n := len(b.columns)
 	for k := range b.columns {
 		if len(dst) == 2*n && dst[k] == nil {

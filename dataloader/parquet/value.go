@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/delta"
 )
 
-// values are decoded values of a column: packed numbers, or pieces of data.
-type values struct {
+// pageValues are decoded values of a column: packed numbers, or pieces of data.
+type pageValues struct {
 	n      int
 	width  int    // bytes of a value, 0 if they vary
 	packed []byte // values of a fixed size
@@ -22,7 +22,7 @@ type values struct {
 }
 
 // piece returns the bytes of value i.
-func (v *values) piece(i int) []byte {
+func (v *pageValues) piece(i int) []byte {
 	if v.width > 0 {
 		return v.packed[i*v.width : (i+1)*v.width]
 	}
@@ -33,9 +33,9 @@ func (v *values) piece(i int) []byte {
 type valueReader struct {
 	leaf    *leaf
 	width   int // bytes of a value in the file, 0 if they vary
-	dict    values
+	dict    pageValues
 	has     bool // the dictionary has been read
-	out     values
+	out     pageValues
 	indices []int32
 	packed  []byte
 	words   []int32
@@ -73,7 +73,7 @@ func (r *valueReader) readDict(src []byte, n int, encoding int) error {
 }
 
 // read decodes n values. They are valid until the next call.
-func (r *valueReader) read(src []byte, n int, encoding int) (*values, error) {
+func (r *valueReader) read(src []byte, n int, encoding int) (*pageValues, error) {
 	r.out.n, r.out.width = n, r.width
 	switch encoding {
 	case encodingPlain:
@@ -97,7 +97,7 @@ func (r *valueReader) read(src []byte, n int, encoding int) (*values, error) {
 }
 
 // plain returns values that are one after another.
-func (r *valueReader) plain(src []byte, n int) (*values, error) {
+func (r *valueReader) plain(src []byte, n int) (*pageValues, error) {
 	v := &r.out
 	switch {
 	case r.leaf.physical == physicalBool:
@@ -146,7 +146,7 @@ func (r *valueReader) pieces(src []byte, n int) error {
 }
 
 // lookup returns values of the dictionary.
-func (r *valueReader) lookup(src []byte, n int) (*values, error) {
+func (r *valueReader) lookup(src []byte, n int) (*pageValues, error) {
 	if !r.has {
 		return nil, errors.New("values of a dictionary that the chunk does not have")
 	}
@@ -193,7 +193,7 @@ func gather(dst, dict []byte, indices []int32, width int) {
 }
 
 // booleans returns booleans that are coded as runs, after their size in 4 bytes.
-func (r *valueReader) booleans(src []byte, n int) (*values, error) {
+func (r *valueReader) booleans(src []byte, n int) (*pageValues, error) {
 	if r.leaf.physical != physicalBool {
 		return nil, errors.New("encoding RLE for values that are not booleans")
 	}
@@ -239,7 +239,7 @@ func deltaTotal(src []byte, n int) error {
 }
 
 // deltas returns integers that are stored as differences.
-func (r *valueReader) deltas(src []byte, n int) (*values, error) {
+func (r *valueReader) deltas(src []byte, n int) (*pageValues, error) {
 	if err := deltaTotal(src, n); err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (r *valueReader) deltas(src []byte, n int) (*values, error) {
 }
 
 // deltaBytes returns values of any size, whose lengths, as differences, come first.
-func (r *valueReader) deltaBytes(src []byte, n int) (*values, error) {
+func (r *valueReader) deltaBytes(src []byte, n int) (*pageValues, error) {
 	if r.width != 0 {
 		return nil, errors.New("encoding DELTA_LENGTH_BYTE_ARRAY for values of one size")
 	}
@@ -289,7 +289,7 @@ func (r *valueReader) deltaBytes(src []byte, n int) (*values, error) {
 }
 
 // split returns values whose first bytes come first, then their second bytes, and so on.
-func (r *valueReader) split(src []byte, n int) (*values, error) {
+func (r *valueReader) split(src []byte, n int) (*pageValues, error) {
 	if r.width < 2 || len(src) != n*r.width {
 		return nil, fmt.Errorf("encoding BYTE_STREAM_SPLIT: %d bytes for %d values of %d", len(src), n, r.width)
 	}
@@ -303,7 +303,7 @@ func (r *valueReader) split(src []byte, n int) (*values, error) {
 
 // adapt changes numbers from their physical type to that of the table: small integers have 4 bytes
 // in the file, and decimals in integers are little-endian.
-func (r *valueReader) adapt(v *values) error {
+func (r *valueReader) adapt(v *pageValues) error {
 	t := r.leaf.typ
 	to := t.Bytes()
 	if v.width > 0 {

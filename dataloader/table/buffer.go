@@ -16,13 +16,14 @@ type Buffer struct {
 	rows   int   // rows that it will hold
 	limit  int   // bytes that it may hold
 	values int   // values so far
+	bad    []*Problem
 }
 
 // Reset empties the buffer, which keeps its memory, for the given number of rows of a target and at
 // most limit bytes.
 func (b *Buffer) Reset(t *Target, rows, limit int) {
 	b.target, b.rows, b.limit, b.values = t, rows, limit, 0
-	b.data, b.ends = b.data[:0], b.ends[:0]
+	b.data, b.ends, b.bad = b.data[:0], b.ends[:0], b.bad[:0]
 }
 
 // Values returns the number of values so far, missing ones included.
@@ -55,58 +56,111 @@ func (b *Buffer) grow(n, most int) ([]byte, *Problem) {
 	return b.data[at:], nil
 }
 
-// Append adds n values of a fixed size, packed in src.
-func (b *Buffer) Append(src []byte, n int) *Problem {
-	dst, p := b.room(n)
-	if p == nil {
-		p = b.target.Convert(dst, src, n)
+// Bad returns the problems of the rows that are bad because of their values, one of each row, in order. At
+// is the number of a value in the buffer. Such values have a place in it, whose bytes have no meaning.
+func (b *Buffer) Bad() []*Problem { return b.bad }
+
+// Fail makes a row bad, unless it is: value number p.At is one of its values.
+func (b *Buffer) Fail(p *Problem) {
+	if n := len(b.bad); n == 0 || b.bad[n-1].At/b.target.Elements < p.At/b.target.Elements {
+		b.bad = append(b.bad, p)
 	}
-	return b.added(n, p)
 }
 
-// added counts n values, or completes the problem of one.
-func (b *Buffer) added(n int, p *Problem) *Problem {
+// Append adds n values of a fixed size, packed in src. As with the other methods that add values, one
+// that cannot be stored makes its row bad, and a Problem is one of the whole block: too many values or
+// bytes, or more classes than are found.
+func (b *Buffer) Append(src []byte, n int) *Problem {
+	dst, p := b.room(n)
 	if p != nil {
-		p.At += b.values
-		return p
+		return b.placed(p)
+	}
+	size, width := b.target.Size(), b.target.width
+	for done := 0; done < n; {
+		p := b.target.Convert(dst[done*size:], src[done*width:], n-done)
+		if p == nil {
+			break
+		}
+		done += p.At + 1
+		p.At = b.values + done - 1
+		b.Fail(p)
 	}
 	b.values += n
 	return nil
 }
 
+// placed completes a problem of the next value.
+func (b *Buffer) placed(p *Problem) *Problem {
+	p.At += b.values
+	return p
+}
+
 // AppendMissing adds n missing values.
 func (b *Buffer) AppendMissing(n int) *Problem {
-	if b.target.filled == nil {
-		return b.added(n, b.target.Missing(nil, n))
+	if p := b.target.Missing(nil, 0); p != nil {
+		return b.AppendBad(n, p.Want, p.Got)
 	}
 	dst, p := b.room(n)
 	if p == nil {
 		p = b.target.Missing(dst, n)
 	}
-	return b.added(n, p)
+	if p != nil {
+		return b.placed(p)
+	}
+	b.values += n
+	return nil
+}
+
+// AppendBad adds n bad values: want and got say why they are.
+func (b *Buffer) AppendBad(n int, want, got string) *Problem {
+	if b.target.Encoded() {
+		for range n {
+			if p := b.AppendBytes(nil); p != nil {
+				return p
+			}
+			b.Fail(&Problem{At: b.values - 1, Want: want, Got: got})
+		}
+		return nil
+	}
+	if _, p := b.room(n); p != nil {
+		return b.placed(p)
+	}
+	for to := b.values + n; b.values < to; b.values += min(b.target.Elements, to-b.values) {
+		b.Fail(&Problem{At: b.values, Want: want, Got: got})
+	}
+	return nil
 }
 
 // AppendBytes adds one value of any length: a text, or bytes for the Decoder.
 func (b *Buffer) AppendBytes(v []byte) *Problem {
-	var dst []byte
-	var p *Problem
 	if b.target.Encoded() {
 		if b.values >= b.rows {
-			return &Problem{At: b.values, Want: fmt.Sprintf("%d values", b.rows), Got: "more"}
+			return b.placed(&Problem{Want: fmt.Sprintf("%d values", b.rows), Got: "more"})
 		}
 		if cap(b.ends) < b.rows && cap(b.ends) == len(b.ends) {
 			b.ends = append(make([]int, 0, min(b.rows, 2*len(b.ends)+16)), b.ends...)
 		}
-		if dst, p = b.grow(len(v), b.limit); p == nil {
-			copy(dst, v)
-			b.ends = append(b.ends, len(b.data))
+		dst, p := b.grow(len(v), b.limit)
+		if p != nil {
+			return b.placed(p)
 		}
-		return b.added(1, p)
+		copy(dst, v)
+		b.ends = append(b.ends, len(b.data))
+		b.values++
+		return nil
 	}
-	if dst, p = b.room(1); p == nil {
-		p = b.target.Text(dst, v)
+	dst, p := b.room(1)
+	if p != nil {
+		return b.placed(p)
 	}
-	return b.added(1, p)
+	if p := b.target.Text(dst, v); p != nil {
+		if b.target.Finding() { // more classes than are found
+			return b.placed(p)
+		}
+		b.Fail(b.placed(p))
+	}
+	b.values++
+	return nil
 }
 
 // Fetch writes the field of a row; at is its sample.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -91,20 +92,66 @@ func TestWhatFitsMarksWhatToTake(t *testing.T) {
 }
 
 func TestPlanStopsBeforeTraining(t *testing.T) {
-	picture := filepath.Join(t.TempDir(), "memory.svg")
-	out, err := runtest.Run(example, 6000, "-plan", "-picture", picture)
-	if err != nil {
+	for ending, want := range map[string]string{"svg": "<svg", "png": "\x89PNG", "html": "mlp/main.go:"} {
+		picture := filepath.Join(t.TempDir(), "memory."+ending)
+		out, err := runtest.Run(example, 6000, "-plan", "-picture", picture)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out, "epoch") || !strings.Contains(out, "train 128") {
+			t.Errorf("output:\n%s", out)
+		}
+		if b, err := os.ReadFile(picture); err != nil || !bytes.Contains(b, []byte(want)) {
+			t.Errorf("%s: %v, no %q in %d bytes", ending, err, want, len(b))
+		}
+	}
+	page := filepath.Join(t.TempDir(), "both.html")
+	if _, err := runtest.Run(example, 6000, "-plan", "-guard", "each", "-picture", page, "-compare"); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(out, "epoch") || !strings.Contains(out, "train 128") {
-		t.Errorf("output:\n%s", out)
+	// Gradients that are freed early need no region.
+	if b, err := os.ReadFile(page); err != nil || !bytes.Contains(b, []byte(`{"name":"gradients","a":2143488,"b":0}`)) || !bytes.Contains(b, []byte(`"mlp -guard each"`)) {
+		t.Errorf("comparison: %v, not of gradients of 2,143,488 bytes and of 0", err)
 	}
-	if b, err := os.ReadFile(picture); err != nil || !bytes.Contains(b, []byte("<svg")) {
-		t.Errorf("picture: %v, %d bytes", err, len(b))
-	}
-	out, err = runtest.Run(example, 6000, "-plan", "-memory", "1MiB")
+	out, err := runtest.Run(example, 6000, "-plan", "-memory", "1MiB")
 	if err != nil || !strings.Contains(out, "does not fit in -memory") {
 		t.Errorf("in 1 MiB: %v\n%s", err, out)
+	}
+}
+
+func TestAProfileIsTablesAndATrace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.json")
+	for _, args := range [][]string{{"-profile"}, {"-trace", file}, {"-trace", file, "-ranks", "2", "-batch", "64"}} {
+		out, err := runtest.Run(example, 3000, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"\n20 steps on cpu, ", "\nhidden1 ", "\nmatmul ", "\ntotal "} {
+			if strings.Count(out, text) < 1 || strings.Contains(out, "epoch") {
+				t.Errorf("%q: no %q in\n%s", args, text, out)
+			}
+		}
+		if args[0] == "-profile" {
+			continue
+		}
+		var trace struct{ TraceEvents []struct{ Name string } }
+		if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, &trace) != nil || len(trace.TraceEvents) < 20*20 {
+			t.Errorf("trace: %v, %d events", err, len(trace.TraceEvents))
+		}
+		if sums := strings.Contains(out, "sums over ranks: "); sums != (len(args) > 2) {
+			t.Errorf("%q: sums over ranks: %v", args, sums)
+		}
+	}
+}
+
+func TestQuietPrintsNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	out, err := runtest.Run(example, 640, "-epochs", "1", "-quiet", "-json", file)
+	if err != nil || out != "" {
+		t.Errorf("%v, output %q", err, out)
+	}
+	if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte("test_accuracy")) {
+		t.Errorf("results: %v, %s", err, b)
 	}
 }
 
@@ -157,7 +204,7 @@ func TestBadFlagsAreErrors(t *testing.T) {
 		{"epochs", []string{"-epochs", "-1"}, "-epochs", nil},
 		{"data", []string{"-data", t.TempDir()}, "train-images-idx3-ubyte", os.ErrNotExist},
 		{"argument", []string{"train"}, "train", nil},
-		{"picture", []string{"-picture", "digits.png"}, "draws no png", nil},
+		{"picture", []string{"-picture", "digits.jpg"}, ".html, .svg or .png", trainer.ErrOption},
 		{"curves", []string{"-curves", "curves.jpg"}, ".svg or .png", trainer.ErrOption},
 		{"curves without training", []string{"-plan", "-curves", "x.svg"}, "-curves x.svg", nil},
 		{"curves in the file of results", []string{"-json", "./x.svg", "-curves", "x.svg"}, "two names", nil},

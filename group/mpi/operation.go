@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -23,6 +24,7 @@ type operation struct {
 	stage []byte // memory outside the Go heap, to send from and to receive to
 	pin   runtime.Pinner
 	done  chan error // one result for each start
+	ended time.Time  // the last start; written before its result is sent
 
 	// The mutex of the member guards what follows.
 	next    *operation
@@ -124,6 +126,9 @@ func (o *operation) Wait() error {
 	return err
 }
 
+// Completed implements group.Timed.
+func (o *operation) Completed() time.Time { return o.ended }
+
 func (o *operation) Close() error {
 	m := o.m
 	m.mu.Lock()
@@ -166,5 +171,6 @@ func (m *member) complete(err error) {
 	o := m.taken
 	m.taken = nil
 	m.mu.Unlock()
+	o.ended = time.Now()
 	o.done <- err
 }

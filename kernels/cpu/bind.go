@@ -30,6 +30,7 @@ type binding struct {
 	kernels.Call
 	dev  *Device
 	prog *program
+	nth  int // index of the call in the list given to Bind
 	mem  []byte
 	base []int64
 }
@@ -95,8 +96,9 @@ type program struct {
 	failed error         // set by a call that fails, taken by Launch
 	// memories are the blocks of this device that the calls use. Each launch keeps them mapped.
 	memories []*memory
+	timing   *timing // of the launch that runs; nil: it is not timed
 	// Of calls of groups: sums by label, and all that Close releases.
-	pending    map[string]pendingSums
+	pending    map[string]*pendingSums
 	operations []io.Closer
 }
 
@@ -142,7 +144,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	places.Aligned = func(at, align int64) bool { return !misaligned(mem[at:], align) }
 	var errs []error
 	for i, c := range calls {
-		run, err := p.bind(c, mem, places)
+		run, err := p.bind(i, c, mem, places)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cpu: call %d %q: %w", i, c.Label, err))
 			continue
@@ -169,8 +171,8 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	return p, nil
 }
 
-// bind prepares one call.
-func (p *program) bind(c kernels.Call, mem []byte, at devcheck.Memory) (func(), error) {
+// bind prepares call number nth.
+func (p *program) bind(nth int, c kernels.Call, mem []byte, at devcheck.Memory) (func(), error) {
 	in, out := kernels.Specs(c.In), kernels.Specs(c.Out)
 	if err := p.dev.Supports(c.Op, c.Attrs, in, out); err != nil {
 		return nil, err
@@ -178,7 +180,7 @@ func (p *program) bind(c kernels.Call, mem []byte, at devcheck.Memory) (func(), 
 	if err := at.Call(&c, p.dev.Workspace(c.Op, c.Attrs, in, out)); err != nil {
 		return nil, err
 	}
-	return lookup(c.Op).bind(&binding{c, p.dev, p, mem, at.Base})
+	return lookup(c.Op).bind(&binding{c, p.dev, p, nth, mem, at.Base})
 }
 
 // Launch runs all calls in the caller's goroutine. After a call that fails the rest is skipped, and
@@ -209,7 +211,11 @@ func (p *program) run(err *error) {
 	}()
 	for i := range p.calls {
 		c = &p.calls[i]
-		c.run()
+		if p.timing == nil {
+			c.run()
+		} else {
+			p.timing.run(c)
+		}
 		if p.failed != nil {
 			*err = fmt.Errorf("cpu: call %d %s %q: %w", c.index, c.name, c.label, p.failed)
 			p.failed = nil

@@ -50,6 +50,7 @@ var (
 	_ kernels.ReferenceRunner = (*Device)(nil)
 	_ kernels.GoAllocator     = (*Device)(nil)
 	_ kernels.WeightPrepacker = (*Device)(nil)
+	_ kernels.WorkTimer       = (*Device)(nil)
 )
 
 // Open starts the workers and returns the device. Negative Threads or Memory are a

@@ -63,7 +63,8 @@ type pool struct {
 	stop    atomic.Bool
 	exits   sync.WaitGroup
 	failure atomic.Pointer[failure]
-	idle    time.Duration // a worker's spin
+	idle    time.Duration             // a worker's spin
+	timed   atomic.Pointer[timedCall] // the call whose parts are timed; nil: none
 }
 
 // A worker is one goroutine of a pool.
@@ -138,6 +139,9 @@ func serial(t task, n int) {
 // claimParts claims parts until none is left.
 func (p *pool) claimParts(worker int) {
 	defer p.recoverPanic()
+	if c := p.timed.Load(); c != nil {
+		defer c.addWorker(worker, c.timeline.Now())
+	}
 	for job, n := p.job, p.n; ; {
 		i := p.next.Add(1) - 1
 		if i >= n {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // stream runs work at once, in the goroutine that enqueues it. After work that fails it runs
@@ -18,6 +19,7 @@ type stream struct {
 	mu     sync.Mutex // held while work runs, so that work of several goroutines does not mix
 	closed bool
 	err    error
+	tl     *kernels.Timeline // nil: nobody times the stream
 }
 
 // errExit is the error of a call whose function called runtime.Goexit, as testing's FailNow does.
@@ -59,6 +61,9 @@ func (s *stream) launch(p *program) error {
 		return fmt.Errorf("cpu: launch: the program's memory: %w", arena.ErrFreed)
 	}
 	defer doneAll(p.memories)
+	if s.tl != nil {
+		defer p.time(s)()
+	}
 	p.run(&s.err)
 	return nil
 }
@@ -80,7 +85,9 @@ func (s *stream) Copy(dst, src arena.Span) error {
 	if ok, err := s.begin("copy"); !ok {
 		return err
 	}
+	begin := s.begun()
 	copy(to, from)
+	s.add(begin, len(to))
 	s.mu.Unlock()
 	return nil
 }
@@ -121,9 +128,11 @@ func (s *stream) Fill(dst arena.Span, b byte) error {
 	if ok, err := s.begin("fill"); !ok {
 		return err
 	}
+	begin := s.begun()
 	for i := range to {
 		to[i] = b
 	}
+	s.add(begin, len(to))
 	s.mu.Unlock()
 	return nil
 }

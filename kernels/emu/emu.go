@@ -96,6 +96,7 @@ type Device struct {
 var (
 	_ kernels.Device            = (*Device)(nil)
 	_ kernels.HostAccessChecker = (*Device)(nil)
+	_ kernels.WorkTimer         = (*Device)(nil)
 )
 
 // Open makes a device. Negative Memory or Delay are a [kernels.OptionError]. Close stops the
@@ -195,6 +196,7 @@ func (d *Device) Close() error {
 	defer d.mu.Unlock()
 	for p := range d.live.programs {
 		p.release()
+		errs = append(errs, p.closeSums())
 	}
 	for e := range d.live.events {
 		e.release()

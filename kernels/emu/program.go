@@ -18,10 +18,11 @@ type program struct {
 	pinned *memory // where Pinned regions lie; nil: there are none
 	calls  []bound
 	pieces []piece
-	events int     // of pieces
-	side   *stream // for transfers; nil: there are none
-	after  []work  // copies
-	queued int     // launches that are not done
+	events int                     // of pieces
+	side   *stream                 // for transfers; nil: there are none
+	after  []work                  // copies
+	sums   map[string]*pendingSums // by label: of calls of groups
+	queued int                     // launches that are not done
 	closed bool
 }
 
@@ -106,6 +107,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		}
 		p.pinned = in.m
 	}
+	errs = append(errs, p.bindSums()...)
 	p.cut(at.StreamSchedule(calls))
 	for _, c := range at.After {
 		w, err := d.copying(c.Dst, c.Src)
@@ -115,7 +117,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		p.after = append(p.after, w)
 	}
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, errors.Join(append(errs, p.closeSums())...)
 	}
 	if p.events > 0 {
 		p.side = d.newStream("transfers")
@@ -288,6 +290,9 @@ func (p *program) Launch(to arena.Stream) error {
 	}
 	a := p.push(s)
 	for _, w := range p.after {
+		if s.tl != nil {
+			w.timer = newTimer(s, p, kernels.StreamTrack)
+		}
 		c := s.pushCopy(w)
 		a.found = append(a.found, c.found...)
 	}
@@ -309,7 +314,11 @@ func (p *program) push(s *stream) (all access) {
 		case kernels.Wait:
 			on.waitFor(tokens[c.event])
 		default:
-			a := on.push(work{kind: doLaunch, program: p, from: c.from, to: c.to})
+			w := work{kind: doLaunch, program: p, from: c.from, to: c.to}
+			if c.transfer && s.tl != nil {
+				w.timer = newTimer(s, p, kernels.TransferTrack)
+			}
+			a := on.push(w)
 			for i := range p.calls[c.from:c.to] {
 				p.calls[c.from+i].addTo(&a)
 			}
@@ -359,7 +368,7 @@ func (p *program) Close() error {
 		return fmt.Errorf("emu: close program: %w: sync its streams first", ErrInUse)
 	}
 	p.release()
-	return nil
+	return p.closeSums()
 }
 
 func (p *program) release() {
@@ -377,10 +386,14 @@ func (p *program) release() {
 func (p *program) execute(s *stream, w *work) error {
 	for i := w.from; i < w.to; i++ {
 		b := &p.calls[i]
+		begin := w.timer.now()
 		s.pause()
 		err := p.d.fault("run call")
 		if err == nil {
-			err = b.run(s)
+			err = p.runCall(s, i, w.timer)
+		}
+		if w.timer.timeline != nil {
+			w.timer.add(i, begin, 0)
 		}
 		if err != nil {
 			return &CallError{Stream: s.name, Index: w.index, Call: b.name, Err: err}

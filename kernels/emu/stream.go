@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // CallError is an error of queued work. Sync returns the first one of its stream.
@@ -44,6 +45,7 @@ type work struct {
 	last     bool // doRecord: the launch enqueues nothing more on the program's stream for transfers
 	program  *program
 	from, to int // doLaunch: the calls
+	timer    timer
 }
 
 // stream runs its queue in a goroutine. After an error it drops its work until Sync has returned
@@ -63,6 +65,7 @@ type stream struct {
 	clock    clock // what is ordered before the next piece
 	closed   bool
 	exited   bool
+	tl       *kernels.Timeline // nil: nobody times the stream
 }
 
 // Copy enqueues a copy.
@@ -225,6 +228,9 @@ func (s *stream) enter(call string) error {
 func (s *stream) push(w work) access {
 	s.pushed++
 	w.index = s.pushed
+	if s.tl != nil && w.timer.timeline == nil {
+		w.timer = newTimer(s, w.program, kernels.StreamTrack)
+	}
 	s.queue = append(s.queue, w)
 	w.hold(1)
 	s.d.traffic.Deepest = max(s.d.traffic.Deepest, len(s.queue))
@@ -366,6 +372,7 @@ func (s *stream) perform(w *work) error {
 	if w.kind == doLaunch {
 		return w.program.execute(s, w)
 	}
+	begin := w.timer.now()
 	s.pause()
 	name := "copy"
 	if w.kind == doFill {
@@ -380,6 +387,9 @@ func (s *stream) perform(w *work) error {
 		s.d.data.Unlock()
 	} else {
 		s.d.transfer(w.dst.bytes(), w.src.bytes())
+	}
+	if w.timer.timeline != nil {
+		w.timer.add(w.call(), begin, w.dst.hi-w.dst.lo)
 	}
 	s.d.mu.Lock()
 	s.d.traffic.add(w)

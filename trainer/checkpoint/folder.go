@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,10 +31,11 @@ type Folder struct {
 	watching func(ended <-chan struct{})
 
 	schedule  schedule
-	waiting   bool    // a checkpoint is due and waits for the one that is being written
-	order     uint64  // largest RestoreOptions.Order so far
-	rate      float64 // product of all RestoreOptions.RateFactor
-	occupied  string  // name of the newest checkpoint of a run that is not resumed; "": none
+	requested atomic.Bool // by Request
+	waiting   bool        // a checkpoint is due and waits for the one that is being written
+	order     uint64      // largest RestoreOptions.Order so far
+	rate      float64     // product of all RestoreOptions.RateFactor
+	occupied  string      // name of the newest checkpoint of a run that is not resumed; "": none
 	measured  measured
 	captured  int64 // step of the last checkpoint that was begun, -1: none
 	brokenOff int64 // last step of a pass of Fit that ended before its epoch, -1: none

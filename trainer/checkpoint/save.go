@@ -94,6 +94,7 @@ func (f *Folder) take(ctx context.Context, t *trainer.Trainer) error {
 // negative: the pass over the epoch has ended, maybe with a fault.
 func (f *Folder) takeIn(ctx context.Context, t *trainer.Trainer, epoch int) (taken bool, err error) {
 	state, err := t.Capture(ctx)
+	f.requested.Store(false)
 	switch {
 	case errors.Is(err, trainer.ErrBusy):
 		step := t.Stats().Steps

@@ -193,7 +193,7 @@ func (f *Folder) after(ctx context.Context, t *trainer.Trainer, step trainer.Ste
 
 // due reports whether a checkpoint is due and can be taken now.
 func (f *Folder) due(step, epoch int64) bool {
-	if !f.schedule.due(step, epoch) && (f.schedule.time == 0 || !f.schedule.dueAt(f.now())) {
+	if !f.requested.Load() && !f.schedule.due(step, epoch) && (f.schedule.time == 0 || !f.schedule.dueAt(f.now())) {
 		f.waiting = false
 		return false
 	}

@@ -39,11 +39,13 @@ type content struct {
 
 	uses  map[string]int          // by name in a shared scope: how many nodes were given it, with or without a number
 	named map[*gorgonia.Node]bool // the nodes of these names
+
+	lines *lineRecorder // of the lines that add nodes; nil outside of Sources
 }
 
 // New returns a Net that adds layers to g, with float32 parameters.
 func New(g *gorgonia.ExprGraph) *Net {
-	n := &Net{Type: tensor.Float32, content: &content{g: g}}
+	n := &Net{Type: tensor.Float32, content: &content{g: g, lines: lineRecorderOf(g)}}
 	n.usable()
 	return n
 }
@@ -223,6 +225,7 @@ func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node
 		n.fail(fmt.Errorf("%s %q: %w", what, name, err))
 		return nil
 	}
+	n.lines.add(full)
 	if len(dims) == 0 {
 		return gorgonia.NewScalar(n.g, t, gorgonia.WithName(full))
 	}
@@ -271,6 +274,7 @@ func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.No
 		n.fail(fmt.Errorf("%s: the graph has a node called %q already: %w", layer, full, ErrName))
 	default:
 		gorgonia.WithName(full)(x)
+		n.lines.add(full)
 		n.record(name, x)
 		return x
 	}

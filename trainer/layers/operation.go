@@ -100,6 +100,7 @@ func (n *Net) nameOf(what, name string) string {
 // keepOrLabel keeps y under a name, or, if that is empty, labels it.
 func (n *Net) keepOrLabel(layer, name, label string, y *gorgonia.Node, err error) *gorgonia.Node {
 	if err == nil && name == "" {
+		n.lines.add(label)
 		return labelled(y, label)
 	}
 	return n.keep(layer, name, y, err)

@@ -37,18 +37,22 @@ func (c Choices) JSON(w io.Writer) error {
 	return j.Encode(c)
 }
 
-// String returns the choices that no other one beats (see Beaten), as a table of at most 100
-// columns. If the columns for regions do not all fit, it leaves out the first ones.
-func (c Choices) String() string {
+// String returns Text(100).
+func (c Choices) String() string { return c.Text(maxWidth) }
+
+// Text returns the choices that no other one beats (see Beaten), as a table of at most that many
+// columns, a width of a terminal. If the columns for regions do not all fit, it leaves out the first
+// ones.
+func (c Choices) Text(columns int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "what fits in %s bytes (%s):\n\n", comma(c.Limit), human(c.Limit))
 	names := c.categories()
 	t := c.table(names)
-	for t.width() > maxWidth && len(names) > 0 {
+	for t.width() > columns && len(names) > 0 {
 		names = names[1:]
 		t = c.table(names)
 	}
-	t.write(&b)
+	t.write(&b, columns)
 	if c.Best < 0 {
 		b.WriteString("\nnothing fits\n")
 	}

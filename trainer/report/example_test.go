@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
-	"strings"
 
 	"gorgonia.org/gorgonia"
 
@@ -96,17 +95,6 @@ func ExamplePlan_JSON() {
 	fmt.Println(p.Total, p.Programs)
 	// Output:
 	// 10046208 [{train 128 655360} {evaluate 128 393216} {predict 128 393216}]
-}
-
-// A map of the memory, for a browser: write it to a file whose name ends in .svg.
-func ExamplePlan_SVG() {
-	var b strings.Builder
-	if err := planned().SVG(&b); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(strings.HasPrefix(b.String(), "<svg"), strings.Contains(b.String(), "One arena"))
-	// Output:
-	// true true
 }
 
 // The largest tensors, and the layers.

@@ -23,8 +23,11 @@ type Group struct {
 // group, and one for those of a group that are not trained. It is empty without groups.
 type Groups []Group
 
-// String returns the groups as a table of at most 100 columns; "" if there are none.
-func (g Groups) String() string {
+// String returns Text(100).
+func (g Groups) String() string { return g.Text(maxWidth) }
+
+// Text returns the groups as a table of at most that many columns; "" if there are none.
+func (g Groups) Text(columns int) string {
 	if len(g) == 0 {
 		return ""
 	}
@@ -44,7 +47,7 @@ func (g Groups) String() string {
 		}
 		t.add(e.name(), optimizer, comma(int64(e.Parameters)), comma(e.Elements), rate, decay, comma(e.Controls))
 	}
-	t.write(&b)
+	t.write(&b, columns)
 	return b.String()
 }
 

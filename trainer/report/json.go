@@ -28,6 +28,7 @@ type jsonRegion struct {
 type jsonPart struct {
 	Owner  string `json:"owner"`
 	Name   string `json:"name"`
+	Spec   string `json:"spec"`
 	Offset int64  `json:"offset"`
 	Size   int64  `json:"bytes"`
 }
@@ -54,6 +55,8 @@ type jsonProgram struct {
 	LiveAt       string       `json:"live_at"`
 	Buffers      []jsonBuffer `json:"buffers"`
 	Labels       []string     `json:"labels"`
+	Ops          []string     `json:"ops"`
+	Passes       []Pass       `json:"passes"`
 	Fallbacks    []string     `json:"fallbacks"`
 	Doubts       []string     `json:"doubts"`
 	Network      int64        `json:"network_bytes"`
@@ -70,6 +73,7 @@ type jsonBus struct {
 type jsonBuffer struct {
 	Owner  string `json:"owner"`
 	Name   string `json:"name"`
+	Spec   string `json:"spec"`
 	Offset int64  `json:"offset"`
 	Size   int64  `json:"bytes"`
 	Start  int32  `json:"start"`
@@ -86,21 +90,22 @@ func (p Plan) JSON(w io.Writer) error {
 		j.Match = list(g.Match)
 		out.Groups = append(out.Groups, j)
 	}
-	for _, r := range p.Regions {
+	for i, r := range p.Regions {
 		j := jsonRegion{Name: r.Name, Offset: r.Offset, Size: r.Size, Payload: r.Bytes, Parts: []jsonPart{}}
-		for _, part := range r.Parts {
-			j.Parts = append(j.Parts, jsonPart{part.Owner, part.Name, part.Offset, part.Size})
+		for k, part := range r.Parts {
+			j.Parts = append(j.Parts, jsonPart{part.Owner, part.Name, at(at(p.Specs, i), k), part.Offset, part.Size})
 		}
 		out.Regions = append(out.Regions, j)
 	}
 	for _, q := range p.Programs {
 		j := jsonProgram{
 			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
-			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Fallbacks: list(q.Fallbacks), Doubts: list(q.Doubts), Network: q.Network, Notes: list(q.Notes),
+			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Ops: list(q.Ops), Passes: list(q.Passes),
+			Fallbacks: list(q.Fallbacks), Doubts: list(q.Doubts), Network: q.Network, Notes: list(q.Notes),
 		}
 		j.Bus = jsonBus{Uploads: q.Bus.Uploads, Downloads: q.Bus.Downloads, Prefetches: q.Bus.Prefetches, Writebacks: q.Bus.Writebacks}
 		for i, b := range q.Buffers {
-			j.Buffers = append(j.Buffers, jsonBuffer{b.Owner, b.Name, q.offset(i), b.Size, b.Start, b.End})
+			j.Buffers = append(j.Buffers, jsonBuffer{b.Owner, b.Name, at(q.Specs, i), at(q.Offsets, i), b.Size, b.Start, b.End})
 		}
 		out.Programs = append(out.Programs, j)
 	}
@@ -110,18 +115,18 @@ func (p Plan) JSON(w io.Writer) error {
 	return e.Encode(out)
 }
 
-// offset returns the offset of buffer i, 0 if the plan has none.
-func (q Program) offset(i int) int64 {
-	if i < len(q.Offsets) {
-		return q.Offsets[i]
+// at returns element i of s, or the zero value if s is shorter.
+func at[T any](s []T, i int) (v T) {
+	if i < len(s) {
+		v = s[i]
 	}
-	return 0
+	return v
 }
 
 // list returns s, or an empty slice for nil, so that JSON has [] and not null.
-func list(s []string) []string {
+func list[T any](s []T) []T {
 	if s == nil {
-		return []string{}
+		return []T{}
 	}
 	return s
 }

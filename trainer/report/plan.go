@@ -1,9 +1,9 @@
-// Package report shows memory plans as text, JSON and pictures.
+// Package report shows memory plans as text and JSON.
 //
 // A [Plan] is plain data that trainer.Plan and Trainer.Plan return: the regions of the arena, and
 // the programs that share its scratch, each a [Program]. [Plan.String] prints it as tables,
-// [Plan.JSON] writes all of it, and [Plan.SVG] draws a map of the memory. [Plan.Category],
-// [Plan.Layers] and [Plan.Top] sum it up.
+// and [Plan.JSON] writes all of it. [Plan.Category], [Plan.Layers] and [Plan.Top] sum it up. Package
+// trainer/picture draws it.
 //
 // [Choices], from trainer.Explore, compares plans with different settings.
 package report
@@ -21,6 +21,7 @@ type Plan struct {
 	Device    string             // name of the device, such as "cpu"
 	Mode      string             // "streaming" (batches are uploaded), "resident" (the data stay on the device) or "machine" (the plan of a vm.Machine)
 	Regions   []arena.RegionInfo // the arena, in order
+	Specs     [][]string         // by region and part: type and shape, such as "float32 (784, 512)"; "" where a part has none
 	Programs  []Program          // the training program first; they share the region "scratch"
 	Groups    Groups             // parameters by group of the trainer's options; nil without groups
 	Pinned    int64              // pinned host memory, outside the arena
@@ -39,7 +40,10 @@ type Program struct {
 	LiveAt       string         // label of the first instruction at the peak
 	Buffers      []arena.Buffer // values in scratch, with live ranges in instructions
 	Offsets      []int64        // by buffer, bytes from the start of scratch
+	Specs        []string       // by buffer: type and shape, such as "float32 (128, 512)"; "" for a workspace
 	Labels       []string       // by instruction
+	Ops          []string       // by instruction: name of the operation, such as "matmul"
+	Passes       []Pass         // by instruction
 	Fallbacks    []string       // labels of instructions that run Gorgonia's own code, which allocates
 	Doubts       []string       // nodes that may stand for several: Gorgonia merges nodes of equal hashes
 	Recomputed   int            // instructions that recompute an activation
@@ -49,6 +53,16 @@ type Program struct {
 	Network      int64          // bytes that each rank of a group adds to sums in a step; 0 without a group
 	Notes        []string       // further remarks
 }
+
+// Pass is the part of a step that an instruction belongs to.
+type Pass string
+
+// Passes.
+const (
+	Forward   Pass = "forward"
+	Recompute Pass = "recompute" // a repetition of an instruction of the forward pass
+	Backward  Pass = "backward"  // of the backward pass or the update
+)
 
 // Bus counts the bytes that cross between host and device memory in one step.
 type Bus struct {
@@ -105,7 +119,7 @@ func (p Plan) Top(n int) []Tensor {
 	}
 	if i := p.largest(); i >= 0 {
 		q := p.Programs[i]
-		at := q.peak()
+		at := q.Peak()
 		for _, b := range q.Buffers {
 			if b.Start <= at && at < b.End {
 				all = append(all, Tensor{Region: "scratch", Owner: b.Owner, Name: b.Name, Bytes: b.Size})
@@ -165,19 +179,10 @@ func (p Plan) largest() int {
 	return best
 }
 
-// peak returns the first instruction with the most live bytes.
-func (q Program) peak() int32 {
+// Peak returns the first instruction with the most live bytes.
+func (q Program) Peak() int32 {
 	_, at := arena.Bound(arena.Problem{Buffers: q.Buffers})
 	return at
-}
-
-// instructions returns the number of instructions, at least as many as labels and live ranges have.
-func (q Program) instructions() int {
-	n := max(q.Instructions, len(q.Labels))
-	for _, b := range q.Buffers {
-		n = max(n, int(b.End))
-	}
-	return n
 }
 
 // category returns the name of a region without a number at its end.

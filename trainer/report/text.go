@@ -8,22 +8,27 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// String returns the plan as tables of at most 100 columns: regions, layers, parameter groups,
-// programs, bytes that cross the bus, and notes.
-func (p Plan) String() string {
+// String returns Text(100).
+func (p Plan) String() string { return p.Text(maxWidth) }
+
+// Text returns the plan as tables of at most that many columns, a width of a terminal: regions,
+// layers, parameter groups, programs, bytes that cross the bus, and notes. Narrow tables shorten
+// names and count small categories as other. Numbers are never cut: in few columns a table may be
+// wider.
+func (p Plan) Text(columns int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "memory plan: %s bytes (%s) on %s, %s data\n\n", comma(p.Total), human(p.Total), or(p.Device, "no device"), or(p.Mode, "streaming"))
-	p.regions(&b)
-	p.layers(&b)
+	p.regions(&b, columns)
+	p.layers(&b, columns)
 	if len(p.Groups) > 0 {
-		b.WriteString("\n" + p.Groups.String())
+		b.WriteString("\n" + p.Groups.Text(columns))
 	}
-	p.programs(&b)
+	p.programs(&b, columns)
 	return b.String()
 }
 
 // regions writes one row for each region.
-func (p Plan) regions(b *strings.Builder) {
+func (p Plan) regions(b *strings.Builder, columns int) {
 	t := table{align: "lrrr", rows: [][]string{{"region", "bytes", "", "share"}}}
 	for _, r := range p.Regions {
 		t.add(r.Name, comma(r.Size), human(r.Size), share(r.Size, p.Total))
@@ -39,12 +44,12 @@ func (p Plan) regions(b *strings.Builder) {
 	if p.Context > 0 {
 		t.add("device context", comma(p.Context), human(p.Context), "")
 	}
-	t.write(b)
+	t.write(b, columns)
 }
 
 // layers writes one row for each layer, with a column for each category that has parts of layers.
 // If the table is too wide, the smallest categories are counted as other.
-func (p Plan) layers(b *strings.Builder) {
+func (p Plan) layers(b *strings.Builder, columns int) {
 	layers := p.Layers()
 	var names []string // categories with a part of some layer
 	for k, r := range p.Regions {
@@ -57,7 +62,7 @@ func (p Plan) layers(b *strings.Builder) {
 		return
 	}
 	t := p.layerTable(layers, names)
-	for t.width() > maxWidth && len(names) > 1 {
+	for t.width() > columns && len(names) > 1 {
 		least := 0
 		for i, n := range names {
 			if p.Category(n) < p.Category(names[least]) {
@@ -68,7 +73,7 @@ func (p Plan) layers(b *strings.Builder) {
 		t = p.layerTable(layers, names)
 	}
 	b.WriteByte('\n')
-	t.write(b)
+	t.write(b, columns)
 }
 
 // layerTable returns the table of layers with a column for each of the categories, and one for all
@@ -105,7 +110,7 @@ func (p Plan) layerTable(layers []Layer, categories []string) *table {
 }
 
 // programs writes one row for each program, and the notes.
-func (p Plan) programs(b *strings.Builder) {
+func (p Plan) programs(b *strings.Builder, columns int) {
 	if len(p.Programs) == 0 {
 		return
 	}
@@ -118,18 +123,18 @@ func (p Plan) programs(b *strings.Builder) {
 		t.add(q.Name, comma(int64(q.Instructions)), comma(q.Scratch), comma(q.Live), ratio, q.LiveAt)
 	}
 	b.WriteByte('\n')
-	t.write(b)
-	p.bus(b)
+	t.write(b, columns)
+	p.bus(b, columns)
 	var lines []string
 	for _, q := range p.Programs {
 		for _, f := range q.Fallbacks {
-			lines = append(lines, wrap(fmt.Sprintf("! %s: %s: Gorgonia's own code, which allocates on the Go heap", q.Name, f)))
+			lines = append(lines, wrap(fmt.Sprintf("! %s: %s: Gorgonia's own code, which allocates on the Go heap", q.Name, f), columns))
 		}
 		for _, d := range q.Doubts {
-			lines = append(lines, wrap(fmt.Sprintf("! %s: %s", q.Name, d)))
+			lines = append(lines, wrap(fmt.Sprintf("! %s: %s", q.Name, d), columns))
 		}
 		for _, note := range q.Notes {
-			lines = append(lines, wrap(fmt.Sprintf("* %s: %s", q.Name, note)))
+			lines = append(lines, wrap(fmt.Sprintf("* %s: %s", q.Name, note), columns))
 		}
 	}
 	if len(lines) > 0 {
@@ -138,7 +143,7 @@ func (p Plan) programs(b *strings.Builder) {
 }
 
 // bus writes the bytes that cross the bus in a step of each program, if the plan has them.
-func (p Plan) bus(b *strings.Builder) {
+func (p Plan) bus(b *strings.Builder, columns int) {
 	t := table{align: "lrrrrr", rows: [][]string{{"bytes on the bus", "uploads", "prefetches", "writebacks", "downloads", "each step"}}}
 	for _, q := range p.Programs {
 		if n := q.Bus.Total(); n > 0 {
@@ -147,15 +152,15 @@ func (p Plan) bus(b *strings.Builder) {
 	}
 	if len(t.rows) > 1 {
 		b.WriteByte('\n')
-		t.write(b)
+		t.write(b, columns)
 	}
 }
 
-// maxWidth is the largest width of a table or note, in characters: a screen.
+// maxWidth is the largest width of a table or note of String, in characters: a screen.
 const maxWidth = 100
 
 // minText is the width to which a text column may be shortened.
-const minText = 8
+const minText = 5
 
 // table is a list of rows. A nil row is a rule; another rule follows the first row.
 type table struct {
@@ -180,11 +185,11 @@ func (t *table) widths() []int {
 // width returns the width of the table: the columns with two spaces between them.
 func (t *table) width() int { return sum(t.widths()) + 2*(len(t.align)-1) }
 
-// write writes the table. If it is wider than maxWidth, the widest text columns are shortened, down
+// write writes the table. If it is wider than columns, the widest text columns are shortened, down
 // to minText characters.
-func (t *table) write(b *strings.Builder) {
+func (t *table) write(b *strings.Builder, columns int) {
 	width := t.widths()
-	for over := t.width() - maxWidth; over > 0; over-- {
+	for over := t.width() - columns; over > 0; over-- {
 		widest := -1
 		for i, w := range width {
 			if t.align[i] == 'l' && (widest < 0 || w > width[widest]) {
@@ -227,16 +232,16 @@ func sum(width []int) (n int) {
 	return n
 }
 
-// wrap breaks a note between words into lines of at most maxWidth characters. Further lines are
+// wrap breaks a note between words into lines of at most that many columns. Further lines are
 // indented.
-func wrap(note string) string {
+func wrap(note string, columns int) string {
 	var b strings.Builder
 	column := 0
 	for i, word := range strings.Split(note, " ") {
 		n := len([]rune(word))
 		switch {
 		case i == 0:
-		case column+1+n > maxWidth:
+		case column+1+n > columns:
 			b.WriteString("\n  ")
 			column = 2
 		default:
@@ -247,6 +252,14 @@ func wrap(note string) string {
 		column += n
 	}
 	return b.String()
+}
+
+// clip shortens s to n characters.
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:max(n-1, 0)]) + "…"
+	}
+	return s
 }
 
 // comma writes n with thousands separators.

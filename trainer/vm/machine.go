@@ -132,7 +132,7 @@ func (m *Machine) open(model frontend.Model) error {
 	if err := m.memory.place(p, homes); err != nil {
 		return err
 	}
-	m.plan = m.memory.plan(p, dev)
+	m.plan = m.memory.plan(p, homes, dev)
 	if err := checkCapacity(m.plan, dev, opt.Memory); err != nil {
 		return err
 	}

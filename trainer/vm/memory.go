@@ -40,8 +40,9 @@ func (m *memory) place(p *ir.Program, homes *ir.Homes) error {
 }
 
 // plan reports the layout, and what dev needs outside the arena to run p.
-func (m *memory) plan(p *ir.Program, dev kernels.Device) *report.Plan {
+func (m *memory) plan(p *ir.Program, homes *ir.Homes, dev kernels.Device) *report.Plan {
 	plan := &report.Plan{Mode: "machine", Regions: m.layout.Regions(), Total: m.layout.Total()}
+	plan.Specs = layout.Specs(plan.Regions, homes)
 	plan.Programs = []report.Program{layout.Describe(p, dev)}
 	layout.AddDeviceMemory(plan, dev, layout.StagingBytes(dev, p))
 	return plan

@@ -18,6 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
+	"github.com/evenkeel/evenkeel/trainer/runs"
 )
 
 // Flags are the flags that every example has. An example sets their defaults.
@@ -40,18 +41,27 @@ type Flags struct {
 	Precision    string
 	Offload      string
 	Plan         bool
+	Quiet        bool
 	WhatFits     Bytes
 	Picture      string
+	Compare      bool
 	JSON         string
 	Curves       string // file; empty: none
 	LogLoss      bool
+	Profile      bool
+	Trace        string // file; empty: none
 
 	Ranks int  // ranks of this process; below 2: one
 	MPI   bool // this process is a rank of its launcher's
 
+	Run   string // folder of the record of the training; empty: none
+	Serve string // address of its page; empty: none
+
 	Checkpoint string // folder; empty: no checkpoints
 	Resume     bool
 	Every      string // see Interval
+
+	settings []trainer.Setting // all flags, for the page of -run and -serve
 }
 
 // Bytes is an amount of memory on the command line, such as 1000000 or 64MiB.
@@ -98,11 +108,16 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.StringVar(&f.Offload, "offload", f.Offload, "`values` to keep in pinned host memory: state, parameters, or both as state,parameters; layer names select layers; empty: none")
 	fs.StringVar(&f.Precision, "precision", f.Precision, "type of kept activations and of the inputs of products: float32, bfloat16 or float16")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
+	fs.BoolVar(&f.Quiet, "quiet", f.Quiet, "print nothing but errors: no plan, no progress bar, no line after an epoch")
 	fs.Var(&f.WhatFits, "what-fits", "print the settings that fit in `bytes` of memory, such as 8MiB, with the recommended one marked, and stop")
-	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to `file`: a map of the memory (.svg) or the picture of the example (.png)")
+	fs.StringVar(&f.Picture, "picture", f.Picture, "draw the memory plan to `file`: a page (.html) or a map (.svg, .png); without -plan, .png is the picture of an example that has one")
+	fs.BoolVar(&f.Compare, "compare", f.Compare, "show on the page of -picture the plan without -recompute, -offload, -guard and -precision, too, and the difference")
 	fs.StringVar(&f.Curves, "curves", f.Curves, "draw losses, accuracies, rates and norms of gradients to `file` after each epoch: .svg or .png")
 	fs.BoolVar(&f.LogLoss, "log-loss", f.LogLoss, "draw the losses of -curves on a logarithmic axis")
+	fs.BoolVar(&f.Profile, "profile", f.Profile, fmt.Sprintf("train %d steps, print what each layer and operation costs, and stop", profiledSteps))
+	fs.StringVar(&f.Trace, "trace", f.Trace, "do as -profile, and write a trace of the steps to `file`, for https://ui.perfetto.dev")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
+	f.addRecord(fs)
 	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
 	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")
 	AddCheckpoint(fs, &f.Checkpoint, &f.Resume, &f.Every)
@@ -123,12 +138,22 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: -h lists the flags", fs.Arg(0))
 	}
-	given := map[string]bool{}
-	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
+	given := f.note(fs)
 	if given["optimizer"] && !given["rate"] {
 		f.Rate = 0 // the default of the example is for its own optimizer
 	}
 	return f.check(given)
+}
+
+// note returns the names of flags on the command line, and keeps the values of all flags.
+func (f *Flags) note(fs *flag.FlagSet) map[string]bool {
+	given := map[string]bool{}
+	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
+	f.settings = nil
+	fs.VisitAll(func(g *flag.Flag) {
+		f.settings = append(f.settings, trainer.Setting{Name: g.Name, Value: g.Value.String()})
+	})
+	return given
 }
 
 // list splits s at commas.
@@ -146,6 +171,9 @@ func list(s string) (parts []string) {
 // closes it.
 func (f *Flags) Options() (trainer.Options, error) {
 	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed, Checkpoint: f.Checkpoint != "", GradientNorm: f.Curves != ""}
+	if f.records() {
+		runs.Keep(&opt)
+	}
 	if f.Offload != "none" {
 		for _, what := range list(f.Offload) {
 			switch what {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/trainer/picture"
 	"github.com/evenkeel/evenkeel/trainer/plot"
 )
 
@@ -24,6 +25,9 @@ func (e *FlagError) Error() string {
 
 // check returns an error for each invalid flag. given has the flags of the command line.
 func (f *Flags) check(given map[string]bool) error {
+	if f.Plan && !given["picture"] {
+		f.Picture = "" // the default of an example is drawn after training
+	}
 	var errs []error
 	wrong := func(is bool, flag, value, reason string) {
 		if is {
@@ -37,14 +41,17 @@ func (f *Flags) check(given map[string]bool) error {
 	wrong(given["what-fits"] && f.WhatFits <= 0, "what-fits", f.WhatFits.String(), "nothing fits in so few bytes: write 67108864 or 64MiB")
 	wrong(given["json"] && (f.Plan || f.WhatFits != 0), "json", f.JSON, "needs training, which -plan and -what-fits leave out")
 	wrong(given["instructions"] && f.Device != "cpu", "instructions", f.Instructions.String(), "only apply to the cpu: leave them out with -device "+f.Device)
+	wrong(f.Quiet && f.WhatFits != 0, "quiet", "", "leaves nothing of -what-fits: leave one of them out")
+	wrong(f.Quiet && f.Plan && f.Picture == "", "quiet", "", "leaves nothing of -plan: add -picture, or leave one of them out")
 	if f.WhatFits != 0 {
 		wrong(f.Plan, "plan", "", "cannot be used with -what-fits: leave one of them out")
 		wrong(given["memory"], "memory", f.Memory.String(), "-what-fits sets the memory: leave one of them out")
+		wrong(f.Compare, "compare", "", "cannot be used with -what-fits: leave one of them out")
 		wrong(given["picture"], "picture", f.Picture, "cannot be used with -what-fits: use it with -plan or training")
 	}
-	errs = append(errs, f.checkCurves())
+	errs = append(errs, f.checkCurves(), f.checkProfile(), f.checkRecord())
 	errs = append(errs, CheckCheckpoint(f.Checkpoint, f.Resume, f.Every))
-	errs = append(errs, f.checkPicture(given["picture"] && f.Picture != ""))
+	errs = append(errs, f.checkPicture())
 	errs = append(errs, checkList("recompute", f.Recompute, "auto", "none"), checkList("offload", f.Offload, "none"))
 	return errors.Join(errs...)
 }
@@ -64,17 +71,35 @@ func checkList(flag, value string, alone ...string) error {
 	return nil
 }
 
-// checkPicture returns an error if the picture cannot be drawn. given: the flag is on the command line.
-func (f *Flags) checkPicture(given bool) error {
+// checkPicture returns an error if the picture cannot be drawn.
+func (f *Flags) checkPicture() error {
+	format, err := picture.FormatOf(f.Picture)
 	switch {
-	case f.Picture != "" && f.picture() == "":
-		return &FlagError{"picture", f.Picture, "use .svg for a map of the memory, or .png for the picture of the example"}
-	case given && f.draws() && f.Plan:
-		return &FlagError{"picture", f.Picture, "is drawn after training, which -plan leaves out: use .svg for a map of the memory"}
+	case f.WhatFits != 0: // which needs no picture
+		return nil
+	case f.Compare && (f.Picture == "" || format != picture.HTML):
+		return &FlagError{"compare", "", "is about a page of -picture: add -picture plan.html"}
+	case f.Compare && len(f.savings()) == 0:
+		return &FlagError{"compare", "", "shows what -recompute, -offload, -guard and -precision change: add one of them"}
+	case f.Picture == "":
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: %w", &FlagError{"picture", f.Picture, "draws a page or a map of the memory"}, err)
 	case f.JSON != "" && filepath.Clean(f.Picture) == filepath.Clean(f.JSON):
 		return &FlagError{"json", f.JSON, "is also the file of the picture: use two names"}
 	}
 	return nil
+}
+
+// savings returns the flags that change how a model fits in memory and are not at their defaults, as
+// they are written on the command line.
+func (f *Flags) savings() (flags []string) {
+	for _, s := range [][3]string{{"recompute", f.Recompute, "none"}, {"offload", f.Offload, "none"}, {"guard", f.Guard, "step"}, {"precision", f.Precision, "float32"}} {
+		if s[1] != "" && s[1] != s[2] {
+			flags = append(flags, "-"+s[0]+" "+s[1])
+		}
+	}
+	return flags
 }
 
 // checkCurves returns an error if the curves cannot be drawn.
@@ -96,15 +121,3 @@ func (f *Flags) checkCurves() error {
 	}
 	return nil
 }
-
-// picture returns the kind of picture, by the file name: svg, png, or "" for none.
-func (f *Flags) picture() string {
-	switch kind := strings.TrimPrefix(strings.ToLower(filepath.Ext(f.Picture)), "."); kind {
-	case "svg", "png":
-		return kind
-	}
-	return ""
-}
-
-// draws reports whether the picture is that of the example, not the map of the memory.
-func (f *Flags) draws() bool { return f.picture() == "png" }

@@ -50,6 +50,8 @@ type Loop struct {
 	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
 	History *loop.History
 	Curves  func(*loop.History) error
+	// Evaluated gets the evaluations; may be nil.
+	Evaluated func(data string, r trainer.Result)
 
 	bar    *progressbar.ProgressBar
 	heap   runtime.MemStats
@@ -61,7 +63,7 @@ const interval = 16
 
 // newBar returns a progress bar for n things. It is visible if standard error is a terminal.
 func newBar(n int, things string) *progressbar.ProgressBar {
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
+	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr),
 		progressbar.OptionShowIts(), progressbar.OptionSetItsString(things), progressbar.OptionSetWidth(20),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(terminal()))
 }
@@ -99,19 +101,15 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		if err != nil {
 			return r, err
 		}
-		if l.History != nil {
-			l.History.Evaluated("test", val)
-			if err := l.Curves(l.History); err != nil {
-				return r, err
-			}
+		if err := l.evaluated(val); err != nil {
+			return r, err
 		}
 		inUse := t.Stats().Arena.InUse
 		if first < 0 {
 			first = inUse
 		}
 		speed := float64(fit.Samples) * (1 - float64(before)/float64(fit.Steps)) / seconds
-		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n",
-			epoch+1, speed, lossText(fit), lossText(val), inUse)
+		fmt.Fprint(l.Out, epochLine(columns(l.Out), epoch+1, speed, fit, val, inUse))
 		r.tested(val)
 		r.TrainLoss, r.TrainLosses = fit.Loss, losses(fit)
 		r.ImagesPerS = max(r.ImagesPerS, speed)
@@ -143,6 +141,18 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 	var err error
 	r.ParametersSHA256, err = digest(t)
 	return r, err
+}
+
+// evaluated passes the result of an evaluation on, and draws the curves.
+func (l *Loop) evaluated(val trainer.Result) error {
+	if l.Evaluated != nil {
+		l.Evaluated("test", val)
+	}
+	if l.History == nil {
+		return nil
+	}
+	l.History.Evaluated("test", val)
+	return l.Curves(l.History)
 }
 
 // last takes a checkpoint of the last step, unless there is one. One that cannot be written is no
@@ -248,10 +258,4 @@ func median(x []float64) float64 {
 	}
 	slices.Sort(x)
 	return x[len(x)/2]
-}
-
-// terminal reports whether standard error is a terminal.
-func terminal() bool {
-	s, err := os.Stderr.Stat()
-	return err == nil && s.Mode()&os.ModeCharDevice != 0
 }

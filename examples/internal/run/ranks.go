@@ -63,7 +63,7 @@ func leave(groups []group.Group) error {
 
 // quiet returns the flags of a rank other than the first: only that one writes files and prints.
 func (f Flags) quiet() Flags {
-	f.JSON, f.Picture, f.Curves = "", "", ""
+	f.JSON, f.Picture, f.Curves, f.Trace, f.Run, f.Serve = "", "", "", "", "", ""
 	return f
 }
 

@@ -77,8 +77,8 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if err := f.Parse(e.Name, args, e.Add); err != nil {
 		return err
 	}
-	if f.draws() && e.Draw == nil {
-		return &FlagError{"picture", f.Picture, e.Name + " draws no PNG: use .svg for a map of the memory"}
+	if f.Quiet {
+		out = io.Discard
 	}
 	opt, err := f.Options()
 	if err != nil {
@@ -115,9 +115,9 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, plan)
-	if f.Picture != "" && !f.draws() {
-		if err := create(f.Picture, plan.SVG); err != nil {
+	fmt.Fprintln(out, plan.Text(columns(out)))
+	if f.Picture != "" && !e.draws(f) {
+		if err := e.drawPlan(ctx, f, plan, opt); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (e Example) whatFits(ctx context.Context, memory int64, out io.Writer, opt 
 		_ = bar.Set(p.Done)
 	}})
 	if err == nil {
-		fmt.Fprint(out, x)
+		fmt.Fprint(out, x.Text(columns(out)))
 	}
 	return err
 }
@@ -222,7 +222,8 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 
 // train opens a trainer, runs the loop on it, and draws.
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
-	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: opt.Group != nil && opt.Group.Rank() > 0}
+	first := opt.Group == nil || opt.Group.Rank() == 0
+	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first}
 	if f.Curves != "" {
 		if err := writable(f.Curves); err != nil {
 			return Results{}, err
@@ -231,18 +232,25 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 			return plot.Training(h, plot.Options{Title: e.Name, LogLoss: f.LogLoss}).Save(f.Curves)
 		}
 	}
-	opt.Progress = l.Progress
-	if e.Progress != nil && !l.Quiet {
+	record, ctx, err := e.openRecording(ctx, f, out)
+	if err != nil {
+		return Results{}, err
+	}
+	opt.Progress = record.progress(l.Progress)
+	if ours := opt.Progress; e.Progress != nil && first {
 		opt.Progress = func(p trainer.Progress) {
-			l.Progress(p)
+			ours(p)
 			e.Progress(p)
 		}
 	}
 	t, err := trainer.New(ctx, e.Model, opt)
 	if err != nil {
-		return Results{}, err
+		return Results{}, errors.Join(err, record.close())
 	}
-	defer func() { err = errors.Join(err, t.Close()) }()
+	defer func() { err = errors.Join(record.ended(err, out), record.close(), t.Close()) }()
+	if f.Profile {
+		return Results{}, profile(ctx, f, out, t, train)
+	}
 	if f.Checkpoint != "" {
 		if l.Folder, err = openFolder(ctx, t, f, opt.Group, out); err != nil {
 			return Results{}, err
@@ -251,7 +259,10 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 			defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
 		}
 	}
-	if !f.draws() {
+	if err := record.attach(t, opt, l); err != nil {
+		return Results{}, err
+	}
+	if !e.draws(f) {
 		return l.Run(ctx, t, train, test)
 	}
 	if e.DrawsEach {

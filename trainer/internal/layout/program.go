@@ -2,9 +2,11 @@ package layout
 
 import (
 	"fmt"
+	"strings"
 
 	humanize "github.com/dustin/go-humanize"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/report"
@@ -19,6 +21,9 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 		Name: p.Name, Batch: p.Batch, Instructions: len(p.Instrs), Time: p.Work().Time,
 		Scratch: p.Plan.Bytes, Live: p.Plan.Live, Buffers: p.Problem.Buffers, Offsets: p.Plan.Offsets,
 	}
+	for i := range r.Buffers {
+		r.Specs = append(r.Specs, bufferSpec(p, i))
+	}
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	note("placed by %s", p.Plan.Method)
 	r.Recomputed, r.Extra = recomputed(p)
@@ -32,7 +37,7 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 	// A device without this capability has a kernel for every operation.
 	slow, _ := dev.(kernels.ReferenceRunner)
 	for _, in := range p.Instrs {
-		r.Labels = append(r.Labels, in.Label)
+		r.Labels, r.Ops, r.Passes = append(r.Labels, in.Label), append(r.Ops, in.Op.Name), append(r.Passes, passOf(&in))
 		switch {
 		case in.Mark == ir.FallbackMark:
 			r.Fallbacks = append(r.Fallbacks, in.Label)
@@ -48,6 +53,59 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 		r.LiveAt = r.Labels[at]
 	}
 	return r
+}
+
+// bufferSpec returns the type and shape of the value in buffer i of scratch, "" if it is a workspace. The instruction at
+// the start of the buffer makes the value.
+func bufferSpec(p *ir.Program, i int) string {
+	b := p.Problem.Buffers[i]
+	if i >= len(p.Plan.Offsets) || int(b.Start) >= len(p.Instrs) {
+		return ""
+	}
+	for _, o := range p.Instrs[b.Start].Out {
+		v := &p.Values[o]
+		if !v.Home && v.Of == kernels.None && v.Name == b.Name && v.Ref.Offset == p.Plan.Offsets[i] {
+			return v.Spec.String()
+		}
+	}
+	return ""
+}
+
+// passOf returns the pass of an instruction.
+func passOf(in *ir.Instr) report.Pass {
+	switch {
+	case in.Recomputed:
+		return report.Recompute
+	case in.Backward:
+		return report.Backward
+	}
+	return report.Forward
+}
+
+// Specs returns type and shape of each part of each region, as Plan.Specs has them. homes are those that the regions
+// were made of. The name of a part may have a suffix, after a comma, that its home has not.
+func Specs(regions []arena.RegionInfo, homes *ir.Homes) [][]string {
+	type key struct {
+		owner, name string
+		bytes       int64
+	}
+	specs := make(map[key]string)
+	for id := range arena.Region(ir.Regions) {
+		for _, h := range homes.Parts(id) {
+			specs[key{h.Owner, h.Name, h.Spec.Bytes()}] = h.Spec.String()
+		}
+	}
+	all := make([][]string, len(regions))
+	for i, r := range regions {
+		for _, part := range r.Parts {
+			spec, ok := specs[key{part.Owner, part.Name, part.Size}]
+			if cut := strings.LastIndex(part.Name, ", "); !ok && cut >= 0 {
+				spec = specs[key{part.Owner, part.Name[:cut], part.Size}]
+			}
+			all[i] = append(all[i], spec)
+		}
+	}
+	return all
 }
 
 // recomputed returns how many instructions of p compute an activation again, and their time as a share of the forward

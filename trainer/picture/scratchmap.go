@@ -1,10 +1,13 @@
-package report
+package picture
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
 // scratch draws the buffers of the first program: offset upwards, instructions to the right.
@@ -14,22 +17,22 @@ func (d *drawing) scratch() {
 		return
 	}
 	q := d.plan.Programs[0]
-	m := scratchMap{drawing: d, q: q, instructions: max(q.instructions(), 1), bytes: max(q.Scratch, 1)}
+	m := scratchMap{drawing: d, q: q, instructions: max(instructions(q), 1), bytes: max(q.Scratch, 1)}
 	d.text(mapLeft, 44, 20, ink, "start", true, fmt.Sprintf("Scratch during %q: %s", clip(q.Name, 40), human(q.Scratch)))
 	d.text(mapLeft, 68, 13, faint, "start", false, fmt.Sprintf("%d buffers; offsets upwards, instructions to the right; all programs share these bytes", len(q.Buffers)))
-	d.rect(mapLeft, panelTop, mapWidth, panelHeight, "#f6f8fa", "none", "")
+	d.rect(mapLeft, panelTop, mapWidth, panelHeight, "#f6f8fa", none, "")
 	m.grid()
 	m.buffers()
 	m.live()
 	m.names()
 	m.peak()
-	d.add(`<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="%s" rx="2"/>`, mapLeft, panelTop, mapWidth, panelHeight, ink)
+	d.rect(mapLeft, panelTop, mapWidth, panelHeight, none, ink, "")
 }
 
 // scratchMap is the right panel: scratch over the instructions of one program.
 type scratchMap struct {
 	*drawing
-	q            Program
+	q            report.Program
 	instructions int
 	bytes        int64 // offset at the top of the map
 }
@@ -52,11 +55,11 @@ func (m *scratchMap) grid() {
 	}
 	for k := int64(0); k <= m.bytes/step; k++ {
 		at := k * step
-		m.line(mapLeft, m.y(at), mapRight, m.y(at), "#d8dee4", 0.6, "")
+		m.line(mapLeft, m.y(at), mapRight, m.y(at), "#d8dee4", 0.6, false)
 		m.text(mapLeft-8, m.y(at)+4, 11, faint, "end", false, human(at))
 	}
 	for at, step := 0, niceStep(m.instructions); at <= m.instructions; at += step {
-		m.line(m.x(at), panelBottom, m.x(at), panelBottom+5, ink, 0.8, "")
+		m.line(m.x(at), panelBottom, m.x(at), panelBottom+5, ink, 0.8, false)
 		m.text(m.x(at), panelBottom+18, 11, faint, "middle", false, fmt.Sprint(at))
 	}
 	m.text((mapLeft+mapRight)/2, panelBottom+38, 12, faint, "middle", false, "instruction")
@@ -65,11 +68,11 @@ func (m *scratchMap) grid() {
 // buffers draws one rectangle for each buffer.
 func (m *scratchMap) buffers() {
 	for i, b := range m.q.Buffers {
-		at := m.q.offset(i)
+		at := at(m.q.Offsets, i)
 		x, w := m.x(int(b.Start)), m.x(int(b.End))-m.x(int(b.Start))
 		y, h := m.y(at+b.Size), m.y(at)-m.y(at+b.Size)
 		name := label(b.Owner, b.Name)
-		tip := fmt.Sprintf("%s: %s bytes at %s, instructions %d to %d", name, comma(b.Size), comma(at), b.Start, b.End-1)
+		tip := fmt.Sprintf("%s: %s bytes at %s, instructions %d to %d", name, humanize.Comma(b.Size), humanize.Comma(at), b.Start, b.End-1)
 		m.rect(x, y, w, h, m.colours[b.Owner], "#ffffff", tip)
 	}
 }
@@ -77,7 +80,7 @@ func (m *scratchMap) buffers() {
 // names labels the buffers that have room for 6 characters or the whole name, at 11 pixels.
 func (m *scratchMap) names() {
 	for i, b := range m.q.Buffers {
-		at := m.q.offset(i)
+		at := at(m.q.Offsets, i)
 		w, h := m.x(int(b.End))-m.x(int(b.Start)), m.y(at)-m.y(at+b.Size)
 		name := label(b.Owner, b.Name)
 		if n := int((w - 6) / textWidth("m", 11)); h >= 14 && n >= min(6, len([]rune(name))) {
@@ -93,27 +96,12 @@ func (m *scratchMap) names() {
 // live draws the live bytes at each instruction. The space between this line and the top of the
 // buffers is fragmentation.
 func (m *scratchMap) live() {
-	type change struct {
-		at    int32
-		bytes int64
+	path := []point{{mapLeft, panelBottom}}
+	for _, s := range liveSteps(m.q) {
+		x := m.x(int(s.at))
+		path = append(path, point{x, path[len(path)-1].y}, point{x, m.y(min(s.bytes, m.bytes))})
 	}
-	var changes []change
-	for _, b := range m.q.Buffers {
-		if b.Start >= 0 && b.Start < b.End {
-			changes = append(changes, change{b.Start, b.Size}, change{b.End, -b.Size})
-		}
-	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.bytes, b.bytes)) })
-	var path strings.Builder
-	fmt.Fprintf(&path, "M%d %d", mapLeft, panelBottom)
-	var live int64
-	for i, c := range changes {
-		live += c.bytes
-		if i+1 == len(changes) || changes[i+1].at != c.at {
-			fmt.Fprintf(&path, "H%.1fV%.1f", m.x(int(c.at)), m.y(min(live, m.bytes)))
-		}
-	}
-	m.add(`<path d="%sH%d" fill="none" stroke="%s" stroke-width="1.6"/>`, path.String(), mapRight, ink)
+	m.lines(append(path, point{mapRight, path[len(path)-1].y}), none, ink, 1.6, false)
 }
 
 // peak marks the instruction with the most live bytes.
@@ -121,10 +109,10 @@ func (m *scratchMap) peak() {
 	if len(m.q.Buffers) == 0 {
 		return
 	}
-	at := int(m.q.peak())
+	at := int(m.q.Peak())
 	middle := (m.x(at) + m.x(at+1)) / 2
-	m.line(middle, panelTop, middle, panelBottom, alarm, 1.4, "5 3")
-	m.line(mapLeft, m.y(m.q.Live), mapRight, m.y(m.q.Live), alarm, 1.4, "5 3")
+	m.line(middle, panelTop, middle, panelBottom, alarm, 1.4, true)
+	m.line(mapLeft, m.y(m.q.Live), mapRight, m.y(m.q.Live), alarm, 1.4, true)
 	where := m.q.LiveAt
 	if where == "" {
 		where = fmt.Sprintf("instruction %d", at)
@@ -149,4 +137,39 @@ func niceStep(n int) int {
 			}
 		}
 	}
+}
+
+// instructions returns the number of instructions, at least as many as labels and live ranges have.
+func instructions(q report.Program) int {
+	n := max(q.Instructions, len(q.Labels))
+	for _, b := range q.Buffers {
+		n = max(n, int(b.End))
+	}
+	return n
+}
+
+// liveStep is an instruction from which on a number of bytes is live.
+type liveStep struct {
+	at    int32
+	bytes int64
+}
+
+// liveSteps returns the instructions at which the number of live bytes changes, in order. Buffers
+// count with their padding, so that the largest number is the peak.
+func liveSteps(q report.Program) (steps []liveStep) {
+	var changes []liveStep
+	for _, b := range q.Buffers {
+		if b.Start >= 0 && b.Start < b.End {
+			changes = append(changes, liveStep{b.Start, reserved(b)}, liveStep{b.End, -reserved(b)})
+		}
+	}
+	slices.SortFunc(changes, func(a, b liveStep) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.bytes, b.bytes)) })
+	var live int64
+	for i, c := range changes {
+		live += c.bytes
+		if i+1 == len(changes) || changes[i+1].at != c.at {
+			steps = append(steps, liveStep{c.at, live})
+		}
+	}
+	return steps
 }

@@ -1,0 +1,113 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/runs"
+	"github.com/evenkeel/evenkeel/trainer/runs/live"
+)
+
+// addRecord adds the flags -run and -serve.
+func (f *Flags) addRecord(fs *flag.FlagSet) {
+	fs.StringVar(&f.Run, "run", f.Run, "record the training in `folder`, with a page that shows it; with -resume the record goes on")
+	fs.StringVar(&f.Serve, "serve", f.Serve, "serve a page that shows the training, with buttons, at `address`, such as :8080 on this machine only")
+}
+
+// records reports whether the training is recorded, for a folder or a page.
+func (f *Flags) records() bool { return f.Run != "" || f.Serve != "" }
+
+// checkRecord returns an error if there is no training to record.
+func (f *Flags) checkRecord() error {
+	var errs []error
+	for flag, value := range map[string]string{"run": f.Run, "serve": f.Serve} {
+		if value != "" && (f.Plan || f.WhatFits != 0 || f.Profile || f.Trace != "") {
+			errs = append(errs, &FlagError{flag, value, "needs a training, which -plan, -what-fits, -profile and -trace leave out"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// recording is the record of a training: of -run, with the page of -serve.
+type recording struct {
+	*runs.Run
+	server *live.Server // nil without -serve
+	cancel context.CancelFunc
+}
+
+// openRecording opens the record that the flags ask for, and prints the address of its page to out.
+// The caller trains with the returned context, which the page can end, and closes the record. Without
+// the flags it is nil.
+func (e Example) openRecording(ctx context.Context, f Flags, out io.Writer) (_ *recording, inner context.Context, err error) {
+	if !f.records() {
+		return nil, ctx, nil
+	}
+	r := &recording{}
+	inner, r.cancel = context.WithCancel(ctx)
+	opt := runs.Options{Resume: f.Resume, Settings: f.settings}
+	if f.Run == "" {
+		opt.Name = e.Name
+	}
+	if r.Run, err = runs.Create(inner, f.Run, opt); err != nil {
+		r.cancel()
+		return nil, ctx, fmt.Errorf("-run: %w", err)
+	}
+	if f.Serve == "" {
+		return r, inner, nil
+	}
+	if r.server, err = live.Serve(f.Serve, r.Run, live.Options{}); err != nil {
+		return nil, ctx, errors.Join(fmt.Errorf("-serve: %w", err), r.close())
+	}
+	fmt.Fprintf(out, "the page is at %s\n", r.server.URL())
+	return r, inner, nil
+}
+
+// progress returns the hook of trainer.Options that calls next, too.
+func (r *recording) progress(next func(trainer.Progress)) func(trainer.Progress) {
+	if r == nil {
+		return next
+	}
+	return func(p trainer.Progress) {
+		next(p)
+		r.Progress(p)
+	}
+}
+
+// attach gives the record what it reads from and what its page controls.
+func (r *recording) attach(t *trainer.Trainer, opt trainer.Options, l *Loop) error {
+	if r == nil {
+		return nil
+	}
+	s := runs.Source{Trainer: t, Device: opt.Device, Stop: r.cancel}
+	if l.Folder != nil {
+		s.Checkpointer = l.Folder
+	}
+	l.Evaluated = r.Evaluated
+	return r.Attach(s)
+}
+
+// ended returns the error of a training: one that the page has stopped is ErrStopped.
+func (r *recording) ended(err error, out io.Writer) error {
+	if r == nil || !r.State().Stopping || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	fmt.Fprintf(out, "stopped on its page after step %d\n", r.State().Number)
+	return ErrStopped
+}
+
+// close closes the record and its page.
+func (r *recording) close() error {
+	if r == nil {
+		return nil
+	}
+	defer r.cancel()
+	err := r.Run.Close() // pages have the last state
+	if r.server != nil {
+		err = errors.Join(err, r.server.Close())
+	}
+	return err
+}

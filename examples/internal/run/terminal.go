@@ -1,0 +1,62 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	humanize "github.com/dustin/go-humanize"
+	"golang.org/x/term"
+
+	"github.com/evenkeel/evenkeel/trainer"
+)
+
+// wide is the number of columns of output that goes to no terminal.
+const wide = 100
+
+// columns returns the width of a terminal, or wide for another writer.
+func columns(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return wide
+}
+
+// terminal reports whether standard error is a terminal.
+func terminal() bool { return term.IsTerminal(int(os.Stderr.Fd())) }
+
+// epochLine returns the line after an epoch. In less than wide columns it is shorter; one that does
+// not fit then goes on in the next line.
+func epochLine(columns, epoch int, speed float64, fit, val trainer.Result, inUse int64) string {
+	if columns >= wide {
+		return fmt.Sprintf("epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n", epoch, speed, lossText(fit), lossText(val), inUse)
+	}
+	value, unit := humanize.ComputeSI(speed)
+	return joined(columns, fmt.Sprintf("epoch %2d", epoch), fmt.Sprintf("%.3g%s images/s", value, unit),
+		"train "+lossText(fit), "test "+lossText(val), humanize.IBytes(uint64(max(inUse, 0))))
+}
+
+// joined writes fields with two spaces between them. Where a line would have more than that many
+// columns, it goes on in the next one, indented.
+func joined(columns int, fields ...string) string {
+	var b strings.Builder
+	at := 0
+	for i, f := range fields {
+		switch {
+		case i == 0:
+		case at+2+len(f) > columns:
+			b.WriteString("\n" + strings.Repeat(" ", 8))
+			at = 8
+			fallthrough
+		default:
+			b.WriteString("  ")
+			at += 2
+		}
+		b.WriteString(f)
+		at += len(f)
+	}
+	return b.String() + "\n"
+}

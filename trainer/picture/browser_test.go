@@ -1,0 +1,195 @@
+package picture_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/trainer/picture"
+	"github.com/evenkeel/evenkeel/trainer/report"
+)
+
+var screenshot = flag.String("screenshot", "", "file for a picture of the page")
+
+// opened draws a page and opens it in headless Chromium.
+func opened(t *testing.T, p *report.Plan, opt picture.Options) context.Context {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("needs chromium, the Debian package of that name: ", err)
+	}
+	file := filepath.Join(t.TempDir(), "plan.html")
+	if err := picture.Save(file, p, opt); err != nil {
+		t.Fatal(err)
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1400, 900), chromedp.WSURLReadTimeout(time.Minute))
+	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync"} {
+		opts = append(opts, chromedp.Flag(flag, true))
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
+	t.Cleanup(cancel)
+	ctx, closeTab := chromedp.NewContext(ctx)
+	t.Cleanup(closeTab)
+	do(t, ctx, chromedp.Navigate("file://"+file))
+	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(stop)
+	return ctx
+}
+
+// do runs actions.
+func do(t *testing.T, ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value evaluates an expression in the page.
+func value[T any](t *testing.T, ctx context.Context, expression string) T {
+	t.Helper()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// middle returns the middle of the box of a tensor on a map, in pixels of the window.
+func middle(t *testing.T, ctx context.Context, name string) (x, y float64) {
+	t.Helper()
+	at := value[[]float64](t, ctx, fmt.Sprintf(`(() => { const v = views[0], r = v.map.getBoundingClientRect(), b = v.rect(v.items.find(t => t.name === %q && t.scratch));
+		return [r.left + b[0] + b[2] / 2, r.top + b[1] + b[3] / 2]; })()`, name))
+	return at[0], at[1]
+}
+
+// details returns the text of the box of details.
+func details(t *testing.T, ctx context.Context) string {
+	t.Helper()
+	return value[string](t, ctx, `document.getElementById("details").innerText`)
+}
+
+// contains reports what is missing in a text.
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("no %q in %q", p, text)
+		}
+	}
+}
+
+func TestThePageInABrowser(t *testing.T) {
+	p := plan(t)
+	q := &p.Programs[0]
+	const hostile = `<script>document.title="taken"</script><img src=x onerror='document.title="taken"'>`
+	q.Buffers[2].Owner, q.Buffers[2].Name = hostile, hostile
+	ctx := opened(t, p, picture.Options{Name: "three layers", Lines: map[string][]string{"hidden/act": {"net.go:8", "main.go:30"}}})
+
+	// The pointer shows what a box is.
+	x, y := middle(t, ctx, "hidden/act")
+	do(t, ctx, chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+	contains(t, details(t, ctx), "hidden/act", "262,144 bytes (256 KiB)", "instructions 1 call 1 to 15 call 15, 15 of 20", "matmul in the forward pass", "net.go:8", "main.go:30")
+	x, y = middle(t, ctx, hostile)
+	do(t, ctx, chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+	contains(t, details(t, ctx), hostile)
+
+	// The wheel and the keys zoom, a double click fits a box, 0 shows scratch again.
+	width := func() float64 { return value[float64](t, ctx, `views[0].v.x1 - views[0].v.x0`) }
+	do(t, ctx, chromedp.MouseEvent(chromedp.MouseWheel, x, y, func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1, -120 })) // a DeltaX of 0 is left out
+	if w := width(); !(w < 20 && w > 5) {
+		t.Errorf("after the wheel %v instructions are shown, want fewer than 20", w)
+	}
+	do(t, ctx, chromedp.Focus(".map"), chromedp.KeyEvent("0"))
+	if w := width(); w != 20 {
+		t.Errorf("key 0 shows %v instructions, want 20", w)
+	}
+	do(t, ctx, chromedp.KeyEvent("n"), chromedp.KeyEvent("n"))
+	contains(t, details(t, ctx), "hidden/act")
+	do(t, ctx, chromedp.KeyEvent(kb.Enter))
+	if w := width(); !(w > 15 && w < 20) {
+		t.Errorf("Enter shows %v instructions, want the 15 of the box and a margin", w)
+	}
+
+	// A layer and a search select boxes.
+	layer := value[string](t, ctx, `(() => { const b = [...document.querySelectorAll("#layers button")].find(b => b.textContent.startsWith("out")); b.click();
+		return views[0].items.filter(t => shown(t)).map(t => t.owner).filter((o, i, all) => all.indexOf(o) === i).join() + " " + views[0].v.x0 })()`)
+	if owners, left, _ := strings.Cut(layer, " "); owners != "out" || left == "0" {
+		t.Errorf("layer out selects %q", layer)
+	}
+	do(t, ctx, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("/"))
+	if id := value[string](t, ctx, `document.activeElement.value = "", document.activeElement.id`); id != "search" {
+		t.Errorf("key / goes to %q", id)
+	}
+	do(t, ctx, chromedp.KeyEvent("dhidden"))
+	contains(t, value[string](t, ctx, `document.getElementById("found").innerText`), "3 found", "dhidden/w")
+	if *screenshot != "" {
+		shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+		if err == nil {
+			err = os.WriteFile(*screenshot, shot, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums(t, ctx, p)
+	value[string](t, ctx, `location.hash = "second/w"`)
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(details(t, ctx), "second/w") && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	contains(t, details(t, ctx), "second/w", "parameters", "all of training")
+	if title := value[string](t, ctx, `document.title`); title == "taken" {
+		t.Error("a name runs as a script")
+	}
+}
+
+// sums compares the sums of the tables and of the list of layers with the arena.
+func sums(t *testing.T, ctx context.Context, p *report.Plan) {
+	t.Helper()
+	for _, caption := range []string{"regions", "layers in regions"} {
+		cells := value[[]int64](t, ctx, fmt.Sprintf(`[...[...document.querySelectorAll("table")].find(t => t.caption.textContent === %q)
+			.querySelectorAll("td[data-bytes]")].map(c => Number(c.dataset.bytes))`, caption))
+		var sum int64
+		for _, n := range cells[:len(cells)-1] {
+			sum += n
+		}
+		if total := cells[len(cells)-1]; sum != p.Total || total != p.Total {
+			t.Errorf("table of %s: sum %d, total %d, want %d", caption, sum, total, p.Total)
+		}
+	}
+	if sum := value[int64](t, ctx, `[...document.querySelectorAll("#layers [data-bytes]")].reduce((n, c) => n + Number(c.dataset.bytes), 0)`); sum != p.Total {
+		t.Errorf("list of layers: %d bytes, want %d", sum, p.Total)
+	}
+}
+
+// Ten thousand buffers are drawn, and found by the pointer.
+func TestAPageOfManyBuffersInABrowser(t *testing.T) {
+	const n = 10_000
+	a := &report.Plan{Total: n << 10, Regions: []arena.RegionInfo{{Name: "scratch", Size: n << 10}}}
+	q := report.Program{Name: "train", Instructions: n, Scratch: n << 10, Live: 100 << 10}
+	for i := range n {
+		q.Buffers = append(q.Buffers, arena.Buffer{Name: fmt.Sprint("b", i), Owner: fmt.Sprint("layer", i%40), Size: 1 << 10, Start: int32(i), End: int32(min(i+100, n))})
+		q.Offsets = append(q.Offsets, int64(i%100)<<10)
+	}
+	a.Programs = []report.Program{q}
+	b := *a
+	ctx := opened(t, a, picture.Options{Other: &b, OtherName: "the same"})
+	if text := value[string](t, ctx, `document.getElementById("difference").innerText`); !strings.Contains(text, "the same needs as many bytes.") {
+		t.Errorf("difference: %.200s", text)
+	}
+	t.Logf("a map takes %.0f ms to draw", value[float64](t, ctx, `(() => { const t = performance.now(); for (let i = 0; i < 5; i++) views[0].draw(); return (performance.now() - t) / 5; })()`))
+	if name := value[string](t, ctx, `views[0].itemAt({ x: 5000.5, y: 50 * 1024 + 7 }).name`); name != "b4950" {
+		t.Errorf("found %s, want b4950, which is live in instructions 4950 to 5049 at offset 50 KiB", name)
+	}
+}

@@ -1,0 +1,125 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+)
+
+// TuneOptions configure TuneSlots. The zero value is a good default.
+type TuneOptions struct {
+	// Most is the largest number of slots that is tried, an even number. Default: 8.
+	Most int
+	// Steps is the number of steps of each trial, the first fifth of which is not measured; an epoch
+	// with fewer is run to its end. Default: 200.
+	Steps int
+	// Gain is the share of the time, 0 to 1, that more slots must save to be chosen. Default: 0.02.
+	Gain float64
+}
+
+// SlotsTrial is what TuneSlots measured with a number of slots.
+type SlotsTrial struct {
+	Slots int
+	Input dataloader.Stalls // of the measured steps; zero after an error
+	Err   error             // a *CapacityError: the plan does not fit
+}
+
+// TuneSlots chooses Options.Slots by measuring: it trains on ds for a few steps with Most slots, then
+// with half of them, and so on down to 2, and returns the fewest with which the device waited for data
+// no longer than with any other number, up to Gain of the time, and all trials. Each trial has a
+// trainer of its own, planned like New does with that many slots, and closed before the next one; its
+// order of samples is another one, so that a trial does not read what the one before has cached. A plan
+// that does not fit is left out; if none does, the error is the *CapacityError of 2 slots.
+//
+// It trains nothing that is kept: call it before New. Options.Progress is called in the trials too, since
+// it is a part of a step; Checkpoint and Group are left out: of several ranks one measures, for all.
+func TuneSlots(ctx context.Context, model ModelFunc, ds dataloader.Dataset, opt Options, tune TuneOptions) (slots int, trials []SlotsTrial, err error) {
+	if ctx == nil {
+		return 0, nil, errNilContext
+	}
+	if err := tune.check(); err != nil {
+		return 0, nil, fmt.Errorf("tune slots: %w", err)
+	}
+	opt.Checkpoint, opt.Group = false, nil
+	best := time.Duration(math.MaxInt64)
+	for n := tune.Most; n >= inFlight; n = n / 2 / inFlight * inFlight {
+		opt.Slots = n
+		trial := SlotsTrial{Slots: n}
+		trial.Input, err = tune.measure(ctx, model, ds, opt)
+		var capacity *CapacityError
+		if errors.As(err, &capacity) && n > inFlight {
+			trial.Err = err
+		} else if err != nil {
+			return 0, trials, fmt.Errorf("tune slots: trial of %d: %w", n, err)
+		} else {
+			best = min(best, trial.Input.Waited)
+		}
+		trials = append(trials, trial)
+		opt.Seed++
+	}
+	for _, t := range trials { // fewer and fewer
+		if t.Err == nil && (t.Input.Waited-best).Seconds() <= tune.Gain*t.Input.Elapsed.Seconds() {
+			slots = t.Slots
+		}
+	}
+	return slots, trials, nil
+}
+
+// check fills in the defaults and returns every mistake.
+func (o *TuneOptions) check() error {
+	if o.Most == 0 {
+		o.Most = 8
+	}
+	if o.Steps == 0 {
+		o.Steps = 200
+	}
+	if o.Gain == 0 {
+		o.Gain = 0.02
+	}
+	bad := &mistakes{class: ErrOption}
+	if o.Most < inFlight || o.Most > maxSlots || o.Most%inFlight != 0 {
+		bad.addf("most %d slots: must be an even number from %d to %d, or 0 for 8", o.Most, inFlight, maxSlots)
+	}
+	if o.Steps < 5 {
+		bad.addf("steps %d: must be 5 or more, or 0 for 200", o.Steps)
+	}
+	if !(o.Gain > 0 && o.Gain <= 1) {
+		bad.addf("gain %v: must be above 0 and at most 1, or 0 for 0.02", o.Gain)
+	}
+	return errors.Join(bad.errs...)
+}
+
+// measure trains for some steps, and returns who waited for whom after the first fifth of them.
+func (o *TuneOptions) measure(ctx context.Context, model ModelFunc, ds dataloader.Dataset, opt Options) (in dataloader.Stalls, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var first, last dataloader.Stalls
+	done, report := false, opt.Progress
+	opt.Progress = func(p Progress) {
+		if report != nil {
+			report(p)
+		}
+		steps := min(o.Steps, p.Steps)
+		if p.Step <= steps/5 {
+			first = p.Input
+		}
+		if last = p.Input; p.Step >= steps {
+			done = true
+			stop()
+		}
+	}
+	t, err := New(ctx, model, opt)
+	if err != nil {
+		return in, err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	if _, err := t.Fit(ctx, ds); err != nil && !done {
+		return in, err
+	}
+	return dataloader.Stalls{Elapsed: last.Elapsed - first.Elapsed, Waited: last.Waited - first.Waited,
+		Idle: last.Idle - first.Idle, Workers: last.Workers}, nil
+}

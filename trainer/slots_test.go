@@ -1,0 +1,202 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/emutest"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/emu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/report"
+)
+
+// More slots change no bit of training, and cost the bytes of a slot each, in the arena and pinned.
+func TestMoreSlotsCostASlotEachAndChangeNoBit(t *testing.T) {
+	parallel(t)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 52, 4, 3) // the last batch is short
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Keep: []string{"*/grad"}}
+		var want string
+		var two *report.Plan
+		for _, slots := range []int{0, 2, 4, 6} {
+			opt.Slots = slots
+			plan, err := trainer.Plan(t.Context(), small, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slots == 2 {
+				two = plan
+			}
+			if slots > 2 {
+				more := int64(slots-2) * plan.Category("slot 0")
+				if plan.Category("slot 0") == 0 || plan.Total != two.Total+more || !dev.Unified() && plan.Pinned-arena.StageBytes(plan.Total) != two.Pinned-arena.StageBytes(two.Total)+more {
+					t.Errorf("%d slots: %d bytes, %d pinned; 2 slots: %d, %d; want %d more", slots, plan.Total, plan.Pinned, two.Total, two.Pinned, more)
+				}
+			}
+			var kept []float32
+			opt.Memory = plan.Total
+			var tr *trainer.Trainer
+			opt.Progress = func(p trainer.Progress) {
+				if p.StepNumber == 0 { // an evaluation has no gradients
+					return
+				}
+				grads := make([]float32, 4*8)
+				if err := tr.Read("hidden/w/grad", grads); err != nil {
+					t.Fatalf("%d slots, step %d: %v", slots, p.Step, err)
+				}
+				kept = append(kept, grads...)
+			}
+			tr = made(t, small, opt)
+			if s := tr.Stats(); s.Arena.Reserved != plan.Total || s.Pinned != plan.Pinned {
+				t.Errorf("%d slots: %d bytes and %d pinned, planned %d and %d", slots, s.Arena.Reserved, s.Pinned, plan.Total, plan.Pinned)
+			}
+			got := ""
+			for range 2 {
+				fit, err := tr.Fit(t.Context(), ds)
+				if err != nil {
+					t.Fatal(err)
+				}
+				eval, err := tr.Evaluate(t.Context(), ds)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += fmt.Sprint(math.Float64bits(fit.Loss), math.Float64bits(eval.Loss), fit.Steps, " ")
+			}
+			got += fmt.Sprint(kept)
+			if want == "" {
+				want = got
+			}
+			if got != want {
+				t.Errorf("%d slots: other losses or gradients than with 2", slots)
+			}
+		}
+	})
+}
+
+// The caller of Steps finds the values of its own step, and may use the slots for a batch of its own.
+func TestStepsWithMoreSlots(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 64, 4, 3)
+		var want []string
+		for _, slots := range []int{2, 6} {
+			tr := made(t, small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Slots: slots, Keep: []string{"*/grad"}})
+			var got []string
+			for step, err := range tr.Steps(t.Context(), ds) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				grads := make([]float32, 4*8)
+				if err := tr.Read("hidden/w/grad", grads); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprint(step.Loss, grads))
+				if step.Step == 3 { // takes the slots
+					outputs(t, tr, ds)
+				}
+			}
+			if want == nil {
+				want = got
+			}
+			if len(got) != 8 || !slices.Equal(got, want) {
+				t.Errorf("%d slots: %d steps, or other values than with 2", slots, len(got))
+			}
+		}
+	})
+}
+
+// jittery is a dataset of which one of some batches takes long.
+type jittery struct {
+	dataloader.Dataset
+	batch, every int
+	slow         time.Duration
+	read         atomic.Int64
+}
+
+func (j *jittery) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error {
+	if n := int(j.read.Add(1)) - 1; n%(j.batch*j.every) == 0 {
+		time.Sleep(j.slow)
+	}
+	return j.Dataset.Fetch(ctx, at, dst)
+}
+
+// Where the latency of data varies, more slots leave fewer stalls, and are chosen; else two are. A machine
+// that is busy otherwise may change a trial, but hardly three times.
+func TestTuneSlotsMeasuresTheJitterOfTheData(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		const batch = 8
+		ds := samples(t, 60*batch, 4, 3)
+		opt := trainer.Options{Device: dev, Batch: batch, Fields: ds.Fields(), Workers: 1,
+			Progress: func(trainer.Progress) { time.Sleep(time.Millisecond) }} // a slow step
+		tune := trainer.TuneOptions{Steps: 60, Gain: 0.06}
+		tuned := func(what string, ds dataloader.Dataset, right func(slots int, two, eight dataloader.Stalls) bool) {
+			for range 3 {
+				slots, trials, err := trainer.TuneSlots(t.Context(), small, ds, opt, tune)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(trials) != 3 || trials[0].Slots != 8 || trials[1].Slots != 4 || trials[2].Slots != 2 {
+					t.Fatalf("trials %+v", trials)
+				}
+				two, eight := trials[2].Input, trials[0].Input
+				t.Logf("%s: %d slots; of 2: %v; of 8: %v", what, slots, two, eight)
+				if right(slots, two, eight) {
+					return
+				}
+			}
+			t.Errorf("%s: another number in three runs", what)
+		}
+		isTwo := func(slots int, _, _ dataloader.Stalls) bool { return slots == 2 }
+		tuned("jitter", &jittery{Dataset: ds, batch: batch, every: 10, slow: 6 * time.Millisecond}, func(slots int, two, eight dataloader.Stalls) bool {
+			return slots > 2 && eight.Share() < two.Share()-0.1
+		})
+		tuned("fast", ds, isTwo)
+		tuned("slow without jitter", &jittery{Dataset: ds, batch: batch, every: 1, slow: 2 * time.Millisecond}, isTwo)
+	})
+}
+
+func TestTuneSlotsLeavesOutPlansThatDoNotFit(t *testing.T) {
+	ds := samples(t, 40, 4, 3)
+	opt := trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 4, Fields: ds.Fields(), Slots: 4}
+	plan, err := trainer.Plan(t.Context(), small, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Memory = plan.Total
+	slots, trials, err := trainer.TuneSlots(t.Context(), small, ds, opt, trainer.TuneOptions{Steps: 5})
+	if err != nil || slots > 4 || len(trials) != 3 || !errors.Is(trials[0].Err, arena.ErrCapacity) || trials[1].Err != nil || trials[2].Err != nil {
+		t.Errorf("got %d slots, %+v, %v", slots, trials, err)
+	}
+	opt.Memory = 1
+	if _, _, err := trainer.TuneSlots(t.Context(), small, ds, opt, trainer.TuneOptions{Steps: 5}); !errors.Is(err, arena.ErrCapacity) {
+		t.Errorf("nothing fits: got %v", err)
+	}
+}
+
+func TestBadNumbersOfSlotsAreRefused(t *testing.T) {
+	ds := samples(t, 40, 4, 3)
+	for _, slots := range []int{-2, 1, 3, 66} {
+		_, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 4, Fields: ds.Fields(), Slots: slots})
+		if !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), "an even number from 2 to 64") {
+			t.Errorf("%d slots: got %v", slots, err)
+		}
+	}
+	for want, tune := range map[string]trainer.TuneOptions{"most 3": {Most: 3}, "most 66": {Most: 66}, "steps 4": {Steps: 4}, "gain 2": {Gain: 2}, "gain NaN": {Gain: math.NaN()}} {
+		if _, _, err := trainer.TuneSlots(t.Context(), small, ds, trainer.Options{Batch: 4}, tune); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+	var none context.Context
+	if _, _, err := trainer.TuneSlots(none, small, ds, trainer.Options{Batch: 4}, trainer.TuneOptions{}); !errors.Is(err, trainer.ErrOption) {
+		t.Errorf("no context: got %v", err)
+	}
+}
