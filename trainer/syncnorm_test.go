@@ -208,7 +208,7 @@ func TestABucketThatEndsWithANormIsSentAfterItsSum(t *testing.T) {
 		return net.Classifier(x, net.Dense(h, "out", 2, nil))
 	}
 	ds := samples(t, 6, 2, 2)
-	opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 2}), Batch: 6, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.01}}
+	opt := trainer.Options{Device: cputest.OpenChecked(t, cpu.Options{Threads: 2}), Batch: 6, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.01}}
 	want, _ := trainedTogether(t, 1, wide, opt, ds)
 	opt.Batch, opt.SyncBatchNorm = 3, true
 	got, _ := trainedTogether(t, 2, wide, opt, ds)
