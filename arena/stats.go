@@ -29,13 +29,31 @@ func (a *Arena) Stats() Stats {
 		if !a.closed {
 			s.Regions[i].Reserved, s.Regions[i].InUse = r.Size, r.inUse()
 		}
-		s.Reserved += s.Regions[i].Reserved
-		s.InUse += s.Regions[i].InUse
 	}
-	if !a.closed {
-		s.Pinned = a.stage.size()
-	}
+	s.Reserved, s.InUse, s.Pinned = a.count()
 	return s
+}
+
+// Bytes returns what Stats has as Reserved, InUse and Pinned, and allocates nothing.
+func (a *Arena) Bytes() (reserved, inUse, pinned int64) {
+	if a == nil {
+		return 0, 0, 0
+	}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.count()
+}
+
+// count is Bytes with the lock held.
+func (a *Arena) count() (reserved, inUse, pinned int64) {
+	if a.closed {
+		return 0, 0, 0
+	}
+	for i := range a.regions {
+		reserved += a.regions[i].Size
+		inUse += a.regions[i].inUse()
+	}
+	return reserved, inUse, a.stage.size()
 }
 
 // inUse returns the bytes from the start of the region to the end of its last part, a multiple of

@@ -26,7 +26,7 @@ type Adam16Attrs struct {
 // random bits are a function of the operands: the same on every device, and for a parameter that is
 // updated in pieces.
 var Adam16 = Register(&Op{
-	Name: "adam16", Updates: []int8{0, 4, 5}, Infer: inferAdam16, Ref: refAdam16, Cases: adam16Case,
+	Name: "adam16", Updates: []int8{0, 4, 5}, Block: 1, Infer: inferAdam16, Ref: refAdam16, Cases: adam16Case,
 	Cost: func(_ any, in, _ []Spec) int64 { return 26 * int64(in[0].Shape.Elems()) },
 })
 

@@ -41,7 +41,7 @@ type Adam8Attrs struct {
 // keeps √v instead of v, which has twice the range; and it does not round to the nearest code, with
 // which a root that grows or falls slowly would stay where it is.
 var Adam8 = Register(&Op{
-	Name: "adam8", Updates: []int8{0, 4, 5, 6}, Infer: inferAdam8, Ref: refAdam8, Cases: adam8Case,
+	Name: "adam8", Updates: []int8{0, 4, 5, 6}, Block: Block8, Infer: inferAdam8, Ref: refAdam8, Cases: adam8Case,
 	Cost: func(_ any, in, _ []Spec) int64 { return 40 * int64(in[0].Shape.Elems()) },
 })
 

@@ -17,11 +17,14 @@ type AllReduceAttrs struct {
 	Label   string      // of the operation; unique in a program, and the same on all ranks
 	Type    arena.DType // of the elements: Float32 or Float64
 	Tensors int         // operands, 1 to MaxReduced
+	Kind    group.Kind  // 0: group.Sum; group.ReduceScatter or group.AllGather, of a bucket: see ShardAttrs
 }
 
 // AllReduce begins to replace tensors by their sums over all ranks of a group. Await ends it:
 //
 //	x … → x …, n tensors of one type, in place; nobody reads them before Await
+//
+// With another Kind it is that operation, on the rows of a bucket instead of on tensors.
 //
 // Every rank runs the same operations in the same order. On kernels/cpu and kernels/emu
 // AllReduce returns at once, so that other calls run meanwhile; on kernels/cuda it returns with the
@@ -115,11 +118,14 @@ func (a AllReduceAttrs) Prepare(data []byte) (group.Operation, error) {
 	if alone(a.Group) || len(data) == 0 {
 		return nil, nil
 	}
-	return a.Group.Prepare(group.Op{Kind: group.Sum, Type: a.Type, Data: data, Label: a.Label})
+	return a.Group.Prepare(group.Op{Kind: max(a.Kind, group.Sum), Type: a.Type, Data: data, Label: a.Label})
 }
 
 // alone reports whether g has no other ranks.
 func alone(g group.Group) bool { return g == nil || g.Size() == 1 }
+
+// Sums reports whether ranks add, else they exchange parts.
+func (a AllReduceAttrs) Sums() bool { return a.Kind != group.AllGather }
 
 // String names the operation in plans and errors.
 func (a AllReduceAttrs) String() string { return a.Label }

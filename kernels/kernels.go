@@ -68,6 +68,10 @@ type Op struct {
 	// Updates pairs outputs with inputs: output k is input Updates[k], changed in place. See
 	// UpdatesFor. Such an op exists for its effect (optimizers, status words).
 	Updates []int8
+	// Block is set for optimizer rules, and Mix, that update each Block elements of a parameter, in
+	// row-major order, by themselves and their own part of the states: parts of a parameter may be
+	// updated on their own. 0: a rule that needs all of it, or no rule.
+	Block int
 	// OnHost: it is a function of the host on any device. Its attributes are HostAttrs.
 	OnHost bool
 	// View returns true if output 0 is an alias of input 0, from offset bytes on: no kernel runs.

@@ -13,7 +13,7 @@ import (
 // x += weight·(y - x), with the weight rounded to the type of x. With a weight of 1, x becomes y, bit
 // for bit. If guard[0] is not 0, or the weight is 0, nothing changes.
 var Mix = Register(&Op{
-	Name: "mix", Updates: []int8{0}, Infer: inferMix, Ref: refMix,
+	Name: "mix", Updates: []int8{0}, Block: 1, Infer: inferMix, Ref: refMix,
 	Cost: func(_ any, in, _ []Spec) int64 { return 3 * int64(in[0].Shape.Elems()) },
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := Spec{float, randomShape(r, randomRank(r))}

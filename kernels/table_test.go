@@ -68,6 +68,10 @@ var underived = map[string]string{
 	"sum_squares": "serves clipping, after gradients",
 	"clip_norm":   "serves clipping, after gradients",
 	"prefetch":    "is put in after gradients are made",
+
+	"pack_shards":  "is put in after gradients are made",
+	"take_shard":   "is put in after gradients are made",
+	"place_shards": "is put in after gradients are made",
 }
 
 // isGradient reports whether op is called a gradient: softmax_grad, maxPoolGrad.

@@ -68,7 +68,7 @@ type rule func(attrs any, t arena.DType, controls []float64, param, grad float64
 // decoupled: f itself applies Decay.
 func update[A Updater](name string, states int, decoupled bool, attrs func(r *rand.Rand, u UpdateAttrs) A, f rule) *Op {
 	op := &Op{
-		Name: name, Updates: []int8{0, 4, 5}[:1+states],
+		Name: name, Updates: []int8{0, 4, 5}[:1+states], Block: 1,
 		Infer: func(attrs any, in []Spec) ([]Spec, error) { return inferUpdate[A](name, states, attrs, in) },
 		Ref: func(attrs any, in, out []Tensor) {
 			refUpdate(attrs, attrs.(A).Common(), decoupled, in, out, f)

@@ -29,15 +29,15 @@ type setting struct {
 }
 
 // Indices of the axes. The optimizer comes first, since combination.better prefers an earlier
-// setting of it. hostAxis is the last one, since it exists only if the device has memory of its
-// own.
+// setting of it. From otherAxes on come those that exist only where they can save memory: what ranks
+// share, and what is in the host's memory.
 const (
 	optimizerAxis = iota
 	gradientAxis
 	batchAxis
 	recomputeAxis
 	precisionAxis
-	hostAxis
+	otherAxes
 )
 
 // axes returns what can be changed in the plan's options.
@@ -49,6 +49,9 @@ func (p *planned) axes() []axis {
 		batchAxis:     {"batch", batches(p)},
 		recomputeAxis: {"recompute", o.recomputations()},
 		precisionAxis: {"precision", o.precisions()},
+	}
+	if o.ranks() > 1 {
+		axes = append(axes, axis{fmt.Sprintf("shared by %d ranks", o.ranks()), o.sharings()})
 	}
 	if offloads := o.offloads(); offloads != nil {
 		axes = append(axes, axis{"on the host", offloads})
@@ -79,6 +82,9 @@ func optimizers(p *planned) []setting {
 	for _, n := range optim.All() {
 		if isGiven(n.Optimizer) {
 			name = n.Name
+			continue
+		}
+		if p.opt.shards() && n.Optimizer.Op().Block == 0 { // its state cannot be shared
 			continue
 		}
 		bytes := p.stateBytes(n.Optimizer)
@@ -168,6 +174,16 @@ func (o *Options) precisions() []setting {
 	// float16 is not tried: its range is so small that it needs loss scaling, too.
 	half := func(o *Options) { o.Precision = arena.BFloat16 }
 	return []setting{asGiven(arena.Float32.String()), {arena.BFloat16.String(), false, half}}
+}
+
+// sharings returns what ranks share, and what they can share in addition: the same results but for the
+// rounding of sums.
+func (o *Options) sharings() []setting {
+	settings := []setting{asGiven(o.Shard.String())}
+	for more := o.Shard + 1; more <= ShardGradients; more++ {
+		settings = append(settings, setting{more.String(), true, func(o *Options) { o.Shard = more }})
+	}
+	return settings
 }
 
 // offloads returns the given offloading, and what can be offloaded in addition. It returns nil if

@@ -58,9 +58,14 @@ type compilation struct {
 // relevantTo returns o without the fields that do not affect the compilation of program k. Fields
 // that are not named here do.
 func (o Options) relevantTo(k programKey) Options {
-	o.Batch, o.EvalBatch, o.Accumulate = 0, 0, 0 // k has its rows and its window
-	o.Memory, o.Recompute.Auto = 0, false        // they determine the budget
-	o.Average = optim.Average{}                  // k says whether it is one of the averages
+	o.Batch, o.EvalBatch = 0, 0 // k has its rows and its window
+	if o.Shard != ShardState || o.Accumulate <= 1 {
+		o.Accumulate = 0
+	} else {
+		o.Accumulate = 2 // as any window
+	}
+	o.Memory, o.Recompute.Auto = 0, false // they determine the budget
+	o.Average = optim.Average{}           // k says whether it is one of the averages
 	o.Objectives = slices.Clone(o.Objectives)
 	for i := range o.Objectives {
 		o.Objectives[i].Schedule, o.Objectives[i].Every = nil, 0
@@ -70,6 +75,9 @@ func (o Options) relevantTo(k programKey) Options {
 	case k.mode != compile.Train:
 		o.Optimizer, o.Guard, o.Recompute, o.Objectives, o.Unfreeze = nil, 0, Recompute{}, nil, nil
 		o.GradientNorm, o.TrainMetrics, o.Group, o.SyncBatchNorm = false, false, nil, false
+		o.Shard, o.Accumulate = 0, 0
+	case !k.window.Updates() && o.Shard == ShardGradients: // parts depend on the optimizer
+		o.Guard, o.GradientNorm = 0, false
 	case !k.window.Updates():
 		o.Optimizer, o.Guard, o.Objectives, o.GradientNorm = nil, 0, nil, false
 	}

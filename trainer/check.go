@@ -58,6 +58,7 @@ func (o *Options) check(needDevice bool) error {
 		bad.addf("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
 	o.checkReading(bad)
+	o.checkShard(bad)
 	// These are values of an enumeration, which other packages may extend.
 	if p := o.Precision; p != 0 && p != arena.Float32 && !p.Half() {
 		bad.addf("precision %v: must be float32, bfloat16 or float16", p)
@@ -88,8 +89,8 @@ func (o *Options) check(needDevice bool) error {
 	if o.Offload.Parameters && len(o.Offload.Layers) > 0 {
 		bad.addf("offload the parameters of both %q and all layers: set either Parameters or Layers", o.Offload.Layers)
 	}
-	if o.Debug && o.Device != nil && !o.Device.Unified() {
-		bad.addf("debug: only unified memory can be checked, and %s has its own: leave it out", o.Device.Name())
+	if o.Debug && o.ranks() > 1 {
+		bad.addf("debug: checks the operations of one rank, one at a time, and sums over ranks overlap them: leave out Group")
 	}
 	errs := append(bad.errs, o.checkData(), optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate(),
 		o.Average.Validate(), o.checkObjectives(), o.checkGroups())

@@ -38,15 +38,18 @@ func (c combination) with(a axis, i int) combination {
 	return c
 }
 
-// each returns c with every setting of the remaining axes, of which there are none or one. The
-// given setting comes first.
+// each returns c with every combination of the settings of the remaining axes. The given settings come
+// first.
 func (c combination) each(remaining []axis) []combination {
-	if len(remaining) == 0 {
-		return []combination{c}
-	}
-	var all []combination
-	for i := range remaining[0].settings {
-		all = append(all, c.with(remaining[0], i))
+	all := []combination{c}
+	for _, a := range remaining {
+		var next []combination
+		for _, c := range all {
+			for i := range a.settings {
+				next = append(next, c.with(a, i))
+			}
+		}
+		all = next
 	}
 	return all
 }
@@ -130,11 +133,11 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64, budget *searc
 }
 
 // withSettings returns c, which has an optimizer, with these settings of the next axes and every
-// setting of the last one.
+// setting of the others.
 func (c combination) withSettings(axes []axis, guard, batch, recompute, precision int) []combination {
 	c = c.with(axes[gradientAxis], guard).with(axes[batchAxis], batch)
 	c = c.with(axes[recomputeAxis], recompute).with(axes[precisionAxis], precision)
-	return c.each(axes[hostAxis:])
+	return c.each(axes[otherAxes:])
 }
 
 // best plans combinations and returns the best of those that fit, or nil. A combination that the

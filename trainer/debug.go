@@ -13,22 +13,35 @@ import (
 // buffer uses with NaN: a kernel that writes outside its buffers changes guard bytes, and a kernel
 // that reads a dead buffer computes NaN.
 //
-// The memory must be the host's, so that the sentry can read it.
+// The sentry reads and writes host memory. On a device with memory of its own that is a mirror of the
+// scratch region in pinned memory: it is copied from the device after each call, and back after the
+// sentry.
 type debugger struct {
 	ir     *ir.Program
+	memory *memory
 	calls  []kernels.Program // by instruction; nil for views
+	after  []kernels.Copy    // at the end of the program
 	sentry *arena.Sentry
+
+	scratch arena.Span
+	mirror  arena.Span // the zero span on unified devices
 }
 
 // newDebugger makes a debugger for a program.
 func newDebugger(m *memory, p *ir.Program, at kernels.Binding) (*debugger, error) {
-	d := &debugger{ir: p}
+	d := &debugger{ir: p, memory: m, after: at.After}
+	at.After = nil
 	var err error
 	if d.calls, err = bindEach(m.device, p, at); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
-	scratch := bytesOf(m.span(m.ref(arena.Ref{Region: ir.Scratch, Size: p.Plan.Bytes}, 0)))
-	d.sentry, err = arena.NewSentry(p.Problem, p.Plan, scratch)
+	d.scratch = m.span(m.ref(arena.Ref{Region: ir.Scratch, Size: p.Plan.Bytes}, 0))
+	host := d.scratch
+	if !m.unified {
+		d.mirror = m.mirror(p.Plan.Bytes)
+		host = d.mirror
+	}
+	d.sentry, err = arena.NewSentry(p.Problem, p.Plan, bytesOf(host))
 	return d, err
 }
 
@@ -50,18 +63,39 @@ func bindEach(dev kernels.Device, p *ir.Program, at kernels.Binding) ([]kernels.
 
 // launch runs the program on s and waits for it. It returns the first error of a call or a check.
 func (d *debugger) launch(s arena.Stream) error {
+	d.memory.willWrite(d.mirror)
 	d.sentry.Begin()
+	if err := d.copy(s, d.scratch, d.mirror); err != nil {
+		return err
+	}
 	for i, c := range d.calls {
 		if c != nil {
-			if err := errors.Join(c.Launch(s), s.Sync()); err != nil {
+			if err := errors.Join(c.Launch(s), s.Sync(), d.copy(s, d.mirror, d.scratch)); err != nil {
 				return err
 			}
 		}
+		d.memory.willWrite(d.mirror)
 		if err := d.sentry.After(int32(i), d.ir.Instrs[i].Label); err != nil {
+			return err
+		}
+		if err := d.copy(s, d.scratch, d.mirror); err != nil {
+			return err
+		}
+	}
+	for _, c := range d.after {
+		if err := s.Copy(c.Dst, c.Src); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// copy copies between the mirror and the scratch region, and waits for it.
+func (d *debugger) copy(s arena.Stream, dst, src arena.Span) error {
+	if d.mirror.Size == 0 {
+		return nil
+	}
+	return errors.Join(s.Copy(dst, src), s.Sync())
 }
 
 // close releases the calls.

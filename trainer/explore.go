@@ -54,7 +54,7 @@ type Exploration struct {
 }
 
 // Explore plans the model under every combination of the options that save memory: optimizer,
-// guard, batch and accumulation, recomputation, precision and offloading. It marks the combinations
+// guard, batch and accumulation, recomputation, precision, what ranks share, and offloading. It marks the combinations
 // that fit in Options.Memory, or in the free memory of Options.Device if Memory is 0, and
 // recommends one. All of them have the same number of samples in an update, Batch·Accumulate.
 // Explore leaves out a batch for which the model function returns an error.
@@ -101,17 +101,10 @@ type explorer struct {
 func (e *explorer) explore(ctx context.Context, opt Options, axes []axis) (*Exploration, error) {
 	// Every axis multiplies the combinations: 3 optimizers, 2 guards, 7 batches, 2 recomputations
 	// and 2 precisions are 168. Programs that several of them have in common are compiled once.
-	all := []combination{{opt: opt}}
+	all := combination{opt: opt}.each(axes)
 	x := &Exploration{Choices: report.Choices{Limit: e.limit, Best: -1}}
 	for _, a := range axes {
 		x.Axes = append(x.Axes, a.name)
-		var next []combination
-		for _, c := range all {
-			for i := range a.settings {
-				next = append(next, c.with(a, i))
-			}
-		}
-		all = next
 	}
 	forEach(all, func(c *combination) {
 		if c.err = ctx.Err(); c.err == nil {
@@ -123,7 +116,7 @@ func (e *explorer) explore(ctx context.Context, opt Options, axes []axis) (*Expl
 	for i := range all {
 		c := &all[i]
 		switch {
-		case c.err != nil && c.opt.Batch != opt.Batch && ctx.Err() == nil: // the model refuses this batch
+		case c.err != nil && (c.opt.Batch != opt.Batch || c.opt.Shard != opt.Shard) && ctx.Err() == nil: // the model refuses this batch, or a rule needs whole parameters
 			continue
 		case c.err != nil:
 			return nil, c.err

@@ -13,9 +13,9 @@ import (
 // memory is the memory of a plan: the arena, and pinned host memory on a device with memory of its
 // own.
 //
-//	pinned: | slot 0 | slot 1 | … | outcomes of slots 0, 2, … | outcomes of slots 1, 3, … | offloaded | copy of the state |
+//	pinned: | slot 0 | slot 1 | … | outcomes of slots 0, 2, … | outcomes of slots 1, 3, … | offloaded | mirror | copy of the state |
 //
-// There is an outcome for each objective.
+// There is an outcome for each objective. The mirror is that of a debugger.
 type memory struct {
 	plan    *planned
 	device  kernels.Device
@@ -102,6 +102,12 @@ func (m *memory) offloadedSpan(ref arena.Ref) (s arena.Span, ok bool) {
 		start += m.plan.homes.Bytes(r)
 	}
 	return arena.Span{}, false
+}
+
+// mirror returns the first bytes of the copy of the scratch region, for a debugger.
+func (m *memory) mirror(bytes int64) arena.Span {
+	p := m.plan
+	return arena.Span{Memory: m.pinned, Offset: p.extraPinnedBytes() - p.captureBytes() - p.mirrorBytes(), Size: bytes}
 }
 
 // place returns the place of a program's reference between steps, offloaded or in the arena.

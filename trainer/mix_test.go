@@ -41,8 +41,8 @@ type mix struct {
 // String describes the mix, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, loop %v, batch %d/%d, accumulate %d, %T, clip %v, norm %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, average %+v, tail %d, memory %d, objectives %+v, groups %+v",
-		m.net, m.data.Len(), m.resident, m.loop, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.GradientNorm, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Average, o.Tail, o.Memory, o.Objectives, o.Groups)
+	return fmt.Sprintf("%s, %d samples, resident %v, loop %v, batch %d/%d, accumulate %d, %T, clip %v, norm %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, average %+v, tail %d, memory %d, shared %v, objectives %+v, groups %+v",
+		m.net, m.data.Len(), m.resident, m.loop, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.GradientNorm, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Average, o.Tail, o.Memory, o.Shard, o.Objectives, o.Groups)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.

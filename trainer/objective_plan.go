@@ -14,7 +14,8 @@ func (p *planned) update(o *Options, k programKey, weighted bool) compile.Update
 	o = p.objectiveOptions(o, k.objective)
 	opt := o.optimizer()
 	u := compile.Update{ClipNorm: o.Clip.Norm, Scaled: o.scaled(), GuardEach: o.Guard == GuardEach, Window: k.window,
-		Norm: o.GradientNorm || o.Clip.Norm > 0, Keep: o.Keep, Ranks: o.ranks() > 1, SyncNorms: o.SyncBatchNorm}
+		Norm: o.GradientNorm || o.Clip.Norm > 0, Keep: o.Keep, Ranks: o.ranks() > 1, SyncNorms: o.SyncBatchNorm,
+		Shard: compile.Shard(o.Shard), Accumulates: accumulates}
 	scaled := u.Factor(weighted) || u.ClipNorm > 0
 	u.Rule = compile.Rule{Op: opt.Op(), States: opt.States, Attrs: opt.Attrs(o.Clip, scaled)}
 	if len(o.Groups) > 0 {

@@ -123,6 +123,10 @@ type Options struct {
 	// fails, the calls of all end with an error. Default: one rank. It keeps all gradients until the
 	// update. See docs/scaling.md.
 	Group group.Group
+	// Shard saves memory by keeping only a part of the optimizer's state, or of gradients, on each of
+	// the ranks of Group. Default: each rank has all. It has no effect without several ranks. See
+	// docs/scaling.md#shared-state.
+	Shard Shard
 	// SyncBatchNorm normalizes a batch by the mean and variance of the samples of all ranks of Group, so
 	// that a rank may have few samples, or one. Default: each rank uses those of its own samples. It
 	// costs two sums over the ranks for each batch normalization in each step, which the ranks wait
@@ -190,8 +194,9 @@ type Options struct {
 	// Default: no call.
 	Progress func(Progress)
 	// Debug checks after every operation that it changed no byte of scratch outside the buffers
-	// that are live, and names the operation if it did (arena.OverrunError). Default: off. It is
-	// slow, enlarges the plan, and needs a device with unified memory.
+	// that are live, and names the operation if it did (arena.OverrunError). Bytes that no buffer
+	// uses are NaN meanwhile. Default: off. It is slow, enlarges the plan, and needs pinned memory for
+	// a copy of the scratch region on a device with memory of its own. Not with a Group.
 	Debug bool
 }
 

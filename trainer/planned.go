@@ -68,9 +68,10 @@ type planned struct {
 	scratch int64 // bytes: the largest need of any program
 	staging int64 // bytes: the most that the device pins for itself to run a program
 
-	layout   arena.Layout
-	captured arena.Region     // copy of the state, if the memory is unified: see layOutState
-	regions  []layout.Regions // by slot, or by lane of a predictor: where the regions of programs start in the arena
+	layout    arena.Layout
+	captured  arena.Region     // copy of the state, if the memory is unified: see layOutState
+	copyBytes int64            // of that copy, wherever it is
+	regions   []layout.Regions // by slot, or by lane of a predictor: where the regions of programs start in the arena
 }
 
 // budgetTries bounds how often newPlanned retries with a smaller budget because buffers could not
@@ -525,9 +526,19 @@ func (p *planned) outcome(i int) arena.Ref {
 func (p *planned) slotsBytes() int64 { return int64(p.opt.slots()) * p.homes.Bytes(ir.Slot) }
 
 // extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the
-// arena's own: host copies of the slots and outcomes, what is offloaded, and the copy of the state.
+// arena's own: host copies of the slots and outcomes, what is offloaded, the mirror of scratch that
+// Options.Debug reads, and the copy of the state.
 func (p *planned) extraPinnedBytes() int64 {
-	return p.slotsBytes() + p.outcomesBytes() + p.offloadedBytes() + p.captureBytes()
+	return p.slotsBytes() + p.outcomesBytes() + p.offloadedBytes() + p.mirrorBytes() + p.captureBytes()
+}
+
+// mirrorBytes returns the bytes of the copy of the scratch region that Options.Debug reads, 0 without it
+// and on unified devices.
+func (p *planned) mirrorBytes() int64 {
+	if !p.opt.Debug || p.unified() {
+		return 0
+	}
+	return p.scratch
 }
 
 // offloadedBytes returns the bytes that are kept in pinned host memory instead of the arena.

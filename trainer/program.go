@@ -16,6 +16,7 @@ import (
 type boundProgram struct {
 	programKey
 	ir    *ir.Program
+	bytes int64             // ir.HostBytes
 	exec  []kernels.Program // by slot; nil under Options.Debug
 	debug []*debugger       // by slot; nil unless under Options.Debug
 
@@ -38,7 +39,7 @@ type boundProgram struct {
 
 // bind makes program k of the plan ready to launch.
 func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgram, error) {
-	p := &boundProgram{programKey: k, ir: prog}
+	p := &boundProgram{programKey: k, ir: prog, bytes: prog.HostBytes()}
 	if k.mode == compile.Predict { // a prediction waits for each batch and uses one slot
 		slots = slots[:1]
 	}
@@ -67,12 +68,12 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 // bindSlot binds p for a slot.
 func (p *boundProgram) bindSlot(m *memory, s *slot) (err error) {
 	i, b := s.index, m.binding(s.index)
+	if !m.unified && p.mode != compile.Average {
+		b.After = []kernels.Copy{{Dst: s.of(p.objective).outcome, Src: m.span(m.plan.outcome(i))}}
+	}
 	if m.plan.opt.Debug {
 		p.debug[i], err = newDebugger(m, p.ir, b)
 	} else {
-		if !m.unified && p.mode != compile.Average {
-			b.After = []kernels.Copy{{Dst: s.of(p.objective).outcome, Src: m.span(m.plan.outcome(i))}}
-		}
 		p.exec[i], err = m.device.Bind(p.ir.Calls(), b)
 	}
 	if err != nil {

@@ -158,6 +158,9 @@ func TestRanksMixWithOtherOptions(t *testing.T) {
 		size := 2 + r.IntN(2)
 		m.opt.Device, m.opt.Checkpoint, m.opt.Workers = cputest.Open(t, cpu.Options{Threads: 1}), false, 1
 		compare := r.IntN(2) == 0 && !normalized[m.net]
+		if shard := trainer.Shard(r.IntN(3)); shardable(&m.opt) {
+			m.opt.Shard = shard
+		}
 		switch {
 		case compare:
 			if m.net == "dropped" { // which rows a number is drawn for depends on how a short batch is cut
@@ -195,6 +198,14 @@ func TestRanksMixWithOtherOptions(t *testing.T) {
 		compared++
 	}
 	t.Logf("%d mixes trained, %d compared with one rank", trained, compared)
+}
+
+// shardable reports whether ranks can share the state under these options.
+func shardable(o *trainer.Options) bool {
+	whole := func(opt optim.Optimizer) bool { return opt != nil && opt.Op().Block == 0 }
+	return !whole(o.Optimizer) && !slices.ContainsFunc(o.Objectives, func(x trainer.Objective) bool { return whole(x.Optimizer) }) &&
+		!slices.ContainsFunc(o.Groups, func(g trainer.Group) bool { return whole(g.Optimizer) }) &&
+		!slices.ContainsFunc(o.Keep, func(name string) bool { return strings.Contains(name, "/grad") })
 }
 
 // capacityOf returns the bytes that the plan of a rank needs.
@@ -319,6 +330,7 @@ func TestABadSampleOfARankIsAnErrorOfAll(t *testing.T) {
 				accumulate = 2
 			}
 			ds := columns(t, 48, dataloader.Column("x", x, 4), dataloader.Column("word", word), dataloader.Column("y", y))
+			shard := trainer.Shard(len(what) % 3)
 			var mu sync.Mutex
 			kinds := make(map[string]int)
 			skip := 0 // an index is a mistake in the data, which is not skipped
@@ -326,7 +338,7 @@ func TestABadSampleOfARankIsAnErrorOfAll(t *testing.T) {
 				skip = 3
 			}
 			ranks(t, 3, func(g group.Group) {
-				tr, err := trainer.New(t.Context(), wordNet, trainer.Options{Device: ownDevice(t, dev, g), SkipNonFinite: skip, Accumulate: accumulate, Batch: 4, Group: g, Fields: ds.Fields(), Sequential: true, Optimizer: optim.SGD{}})
+				tr, err := trainer.New(t.Context(), wordNet, trainer.Options{Device: ownDevice(t, dev, g), SkipNonFinite: skip, Accumulate: accumulate, Shard: shard, Batch: 4, Group: g, Fields: ds.Fields(), Sequential: true, Optimizer: optim.SGD{}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -427,13 +439,17 @@ func TestARankThatFailsEndsThePassesOfAll(t *testing.T) {
 }
 
 func TestAStepOfAGroupMakesNoHeapObjects(t *testing.T) {
-	t.Run("plain", func(t *testing.T) { makesNoHeapObjects(t, small, samples(t, 80, 4, 3)) })
-	t.Run("synced", func(t *testing.T) { makesNoHeapObjects(t, synced(gorgonia.Float32), farSamples(t, 80, 0)) })
+	for _, shard := range []trainer.Shard{trainer.ShardNothing, trainer.ShardState} {
+		t.Run("plain, shared "+shard.String(), func(t *testing.T) { makesNoHeapObjects(t, small, samples(t, 80, 4, 3), shard) })
+	}
+	t.Run("synced", func(t *testing.T) {
+		makesNoHeapObjects(t, synced(gorgonia.Float32), farSamples(t, 80, 0), trainer.ShardNothing)
+	})
 }
 
-func makesNoHeapObjects(t *testing.T, model trainer.ModelFunc, ds *dataloader.Slices) {
+func makesNoHeapObjects(t *testing.T, model trainer.ModelFunc, ds *dataloader.Slices, shard trainer.Shard) {
 	ranks(t, 2, func(g group.Group) {
-		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.Adam{}, SyncBatchNorm: true}
+		opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.Adam{}, SyncBatchNorm: true, Shard: shard}
 		var first, last runtime.MemStats
 		opt.Progress = func(p trainer.Progress) {
 			switch p.Step {

@@ -166,11 +166,11 @@ func (r *restoration) read(ctx context.Context, src StateSource) (release func()
 			return hold.Release, err
 		}
 		if planned {
-			span := t.memory.stateSpan(x.offset, x.home.Spec.Bytes())
+			span := t.memory.stateSpan(x.offset, x.Spec.Bytes())
 			t.memory.willWrite(span)
 			x.data = bytesOf(span)
 		} else {
-			x.data = make([]byte, x.home.Spec.Bytes())
+			x.data = make([]byte, x.Spec.Bytes())
 		}
 		if err := src.Read(x.from, x.data); err != nil {
 			return hold.Release, fmt.Errorf("%q: %w", x.from, err)
@@ -197,7 +197,7 @@ func (r *restoration) write() error {
 		x := &r.tensors[i]
 		h, err := t.memory.tensor(x.home.Ref, 0, x.Name)
 		if err == nil {
-			err = h.Write(x.data)
+			err = h.Write(x.part(x.data, &t.plan.opt))
 		}
 		if err != nil {
 			return fmt.Errorf("tensor %q: %w", x.Name, err)

@@ -75,6 +75,7 @@ func (p *planned) comparedSettings() (all []comparedSetting) {
 	add(continues, "skip steps that are not finite", o.SkipNonFinite)
 	add(continues, "metrics in training", o.TrainMetrics)
 	add(noDifference, "offload", o.Offload)
+	add(noDifference, "shard", o.Shard)
 	return all
 }
 

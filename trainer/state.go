@@ -33,13 +33,18 @@ type stateTensor struct {
 	home     ir.Part
 	offset   int64 // of its bytes in the copy
 	constant bool  // it is a constant of the graph
+	ranks    int   // that have a part of it, at home; 0: it is whole there. NamedSpec is of the whole
+	adds     bool  // each rank has a summand of it: a gradient in a window
 }
 
-// stateTensors returns the tensors of the state in their order, and the number of those without
-// gradients. Names are unique: an average is called "hidden/w/average", the sum of gradients of a
+// bytes returns the size of the tensor in the copy: parts of all ranks, the last of which may end with
+// padding.
+func (x *stateTensor) bytes() int64 { return int64(max(1, x.ranks)) * x.home.Spec.Bytes() }
+
+// stateTensors returns the tensors of the state in their order, the number of those without gradients,
+// and the bytes of their copy. Names are unique: an average is called "hidden/w/average", the sum of gradients of a
 // window "hidden/w/grad", and states of optimizers have their names in the plan, as "hidden/w/m".
-func (p *planned) stateTensors() (all []stateTensor, withoutGradients int) {
-	var start int64
+func (p *planned) stateTensors() (all []stateTensor, withoutGradients int, bytes int64) {
 	names := make(map[string]bool)
 	for _, r := range stateRegions {
 		if r == ir.Gradients {
@@ -61,34 +66,30 @@ func (p *planned) stateTensors() (all []stateTensor, withoutGradients int) {
 			}
 			names[name] = true
 			constant := (r == ir.Parameters || r == ir.HostParameters) && p.initial[r][i].constant != nil
-			all = append(all, stateTensor{NamedSpec{name, home.Spec}, home, start + home.Ref.Offset, constant})
+			x := stateTensor{NamedSpec: NamedSpec{name, home.Spec}, home: home, offset: bytes, constant: constant}
+			p.share(&x)
+			all = append(all, x)
+			bytes += arena.Round(x.bytes())
 		}
-		start += p.homes.Bytes(r)
 	}
-	return all, withoutGradients
+	return all, withoutGradients, bytes
 }
 
 // averageSuffix ends the name of an average in the state.
 const averageSuffix = "/average"
 
 // captureBytes returns the size of the copy of a capture, 0 unless Options.Checkpoint is set.
-func (p *planned) captureBytes() (n int64) {
-	if !p.opt.Checkpoint {
-		return 0
-	}
-	for _, r := range stateRegions {
-		if r != ir.Gradients || p.opt.Accumulate > 1 {
-			n += p.homes.Bytes(r)
-		}
-	}
-	return n
-}
+func (p *planned) captureBytes() int64 { return p.copyBytes }
 
 // unified reports whether the memory of the device is known to be the host's.
 func (p *planned) unified() bool { return p.opt.Device != nil && p.opt.Device.Unified() }
 
-// layOutState adds the region of the copy of a capture, where the memory is unified.
+// layOutState computes the size of the copy of a capture, and adds its region where the memory is
+// unified.
 func (p *planned) layOutState(l *arena.Layout) {
+	if p.opt.Checkpoint {
+		_, _, p.copyBytes = p.stateTensors()
+	}
 	if n := p.captureBytes(); n > 0 && p.unified() {
 		p.captured = l.Region("captured state")
 		layout.AddParts(l, p.captured, nil, "")
@@ -115,7 +116,7 @@ type captures struct {
 
 // open prepares captures if they are planned.
 func (c *captures) open(m *memory) (err error) {
-	c.tensors, c.withoutGradients = m.plan.stateTensors()
+	c.tensors, c.withoutGradients, _ = m.plan.stateTensors()
 	c.fingerprint, c.settings = m.plan.fingerprint(), m.plan.settings()
 	if m.plan.opt.Checkpoint {
 		c.copied, err = m.device.NewEvent()
@@ -152,6 +153,9 @@ type State struct {
 // another step may have begun there. It also returns ErrBusy until the State before is released. A
 // capture in the body of Steps goes on with the next step of the epoch; one after a loop that was
 // left, with the next epoch. Cancelling ctx ends the wait.
+//
+// With Options.Shard all ranks of a group call Capture after the same step, in the body of Steps or
+// between passes, and each gets the state of all: elsewhere it returns ErrBusy.
 func (t *Trainer) Capture(ctx context.Context) (*State, error) {
 	s, err := t.captureState(ctx)
 	if err != nil {
@@ -171,8 +175,15 @@ func (t *Trainer) captureState(ctx context.Context) (*State, error) {
 	if !t.plan.opt.Checkpoint {
 		return nil, fmt.Errorf("no memory is planned for a copy of the state: set Options.Checkpoint: %w", ErrOption)
 	}
+	if err := t.checkGather(); err != nil {
+		return nil, err
+	}
 	s := &State{trainer: t}
-	if err := t.usage.hold(s); err != nil {
+	held := t.usage.hold(s)
+	if err := t.agreeToGather(ctx, held); err != nil {
+		if held == nil {
+			s.Release()
+		}
 		return nil, err
 	}
 	err := t.snapshot(ctx, true, func(running *epochPass) error { return t.enqueueCapture(s, running) })
@@ -202,14 +213,30 @@ func (t *Trainer) enqueueCapture(s *State, running *epochPass) error {
 	if !windowOpen {
 		s.tensors = s.tensors[:t.captures.withoutGradients]
 	}
-	m, compute, start := t.memory, t.streams.compute, int64(0)
-	for _, r := range stateRegions {
-		if n := m.plan.homes.Bytes(r); n > 0 && (r != ir.Gradients || windowOpen) {
-			if err := compute.Copy(m.stateSpan(start, n), m.place(arena.Ref{Region: r, Size: n})); err != nil {
-				return err
-			}
-			start += n
+	if err := t.enqueueCopies(s.tensors); err != nil {
+		return err
+	}
+	if t.plan.opt.shards() {
+		return t.gatherState(s.tensors)
+	}
+	return nil
+}
+
+// enqueueCopies copies tensors, and their homes' regions where those are whole.
+func (t *Trainer) enqueueCopies(tensors []stateTensor) error {
+	m, compute := t.memory, t.streams.compute
+	for len(tensors) > 0 {
+		// Homes of a region, each from a multiple of arena.Align on, lie in the copy as they lie there.
+		x, n := &tensors[0], 1
+		at, size := x.offset+int64(x.rank(&t.plan.opt))*x.home.Spec.Bytes(), x.home.Ref.Size
+		for x.ranks == 0 && n < len(tensors) && tensors[n].ranks == 0 && tensors[n].home.Ref.Region == x.home.Ref.Region {
+			size = tensors[n].home.Ref.Offset + tensors[n].home.Ref.Size - x.home.Ref.Offset
+			n++
 		}
+		if err := compute.Copy(m.stateSpan(at, size), m.place(arena.Ref{Region: x.home.Ref.Region, Offset: x.home.Ref.Offset, Size: size})); err != nil {
+			return err
+		}
+		tensors = tensors[n:]
 	}
 	return compute.Record(t.captures.copied)
 }
@@ -236,7 +263,7 @@ func (s *State) Bytes(i int) []byte {
 		return nil
 	}
 	x := &s.tensors[i]
-	span := s.trainer.memory.stateSpan(x.offset, x.home.Spec.Bytes())
+	span := s.trainer.memory.stateSpan(x.offset, x.Spec.Bytes())
 	s.trainer.memory.willRead(span)
 	return bytesOf(span)
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/profile"
@@ -158,49 +157,6 @@ func (t *Trainer) Plan() *report.Plan {
 		return &report.Plan{}
 	}
 	return t.plan.report()
-}
-
-// Stats are a trainer's counters since New. Restore sets Updates and Epochs to those of the state.
-type Stats struct {
-	Arena arena.Stats // bytes of device memory
-	// Pinned is the bytes of pinned host memory: slots, results of steps, offloaded tensors, the copy
-	// of the state (Options.Checkpoint), the arena's copy buffer (arena.StageBytes), and buffers that
-	// the device pins to run programs.
-	Pinned int64
-	// Host is the bytes of Go memory that the trainer keeps: instruction lists, values and
-	// placements of programs, indices of samples, and batches of Predict. Not counted are datasets,
-	// and what loaders and devices keep for themselves, which does not grow with the data.
-	Host     int64
-	Uploaded int64 // bytes of samples copied to the device; with unified memory, bytes written to a slot
-	Updates  int64 // updates of the parameters, by all objectives; 0 if all are frozen
-	Steps    int64 // training steps that were finished, those of all objectives
-	Epochs   int   // epochs that Fit and Steps have begun
-	Programs int   // compiled programs: those of full batches, and those of the last 8 sizes of short batches
-}
-
-// Stats returns the counters as they are now. It may be called while a pass runs, and after Close.
-func (t *Trainer) Stats() Stats {
-	if t == nil {
-		return Stats{}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := Stats{Uploaded: t.uploaded.Load(), Programs: len(t.programs)}
-	s.Steps, s.Epochs, s.Updates = t.counters.steps, t.counters.epochs, t.counters.before
-	for _, n := range t.counters.updates {
-		s.Updates += n
-	}
-	if t.memory != nil && t.memory.arena != nil {
-		s.Arena = t.memory.arena.Stats()
-		s.Pinned = s.Arena.Pinned + t.memory.extraPinnedBytes()
-	}
-	if t.plan != nil {
-		for _, p := range t.programs {
-			s.Host += p.ir.HostBytes()
-		}
-		s.Host += t.loaders.bytes.Load() + t.staging.bytes() + int64(cap(t.buffer))
-	}
-	return s
 }
 
 // LossScale returns the state of loss scaling; the zero state if the loss is not scaled. A trainer

@@ -43,6 +43,8 @@ type flags struct {
 	training bool
 	seed     uint64
 
+	plan       bool
+	picture    string
 	weights    string
 	checkpoint string
 	resume     bool
@@ -73,6 +75,8 @@ func parse(args []string, out io.Writer) (f flags, err error) {
 	s.DurationVar(&f.delay, "delay", 0, "how long a batch that is not full waits for further pictures")
 	s.BoolVar(&f.training, "training", false, "keep the trainer, and train an epoch for each POST /train")
 	s.Uint64Var(&f.seed, "seed", 1, "seed of initial values and of the order of samples")
+	s.BoolVar(&f.plan, "plan", false, "print the memory plans of training and of serving, and stop")
+	s.StringVar(&f.picture, "picture", "", "with -plan, draw the plans to `file`: a page (.html) with both, or a map (.svg, .png) of serving")
 	s.StringVar(&f.weights, "weights", "", "file of weights: served without training if it is there, else written after training")
 	run.AddCheckpoint(s, &f.checkpoint, &f.resume, &f.every)
 	if err := s.Parse(args); err != nil {
@@ -83,6 +87,9 @@ func parse(args []string, out io.Writer) (f flags, err error) {
 	}
 	if f.samples < 1 || f.samples > 60000 || f.epochs < 0 {
 		return f, fmt.Errorf("samples %d must be 1 to 60000, and epochs %d not negative", f.samples, f.epochs)
+	}
+	if f.picture != "" && !f.plan {
+		return f, errors.New("-picture draws what -plan prints: add -plan")
 	}
 	if f.weights != "" && f.checkpoint != "" {
 		return f, errors.New("-weights and -checkpoint: use one of them")
@@ -122,6 +129,9 @@ func serve(ctx context.Context, args []string, out io.Writer, ready chan<- strin
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
+	if f.plan {
+		return f.showPlans(ctx, dev, train.Fields(), out)
+	}
 	s := &server{training: f.training}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx, dev, train, test, f, out); errors.Is(err, run.ErrStopped) {

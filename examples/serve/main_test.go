@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -311,9 +313,25 @@ func TestTheCommandServesUntilItIsStopped(t *testing.T) {
 }
 
 func TestWrongFlagsAreErrors(t *testing.T) {
-	for _, args := range [][]string{{"-samples", "0"}, {"-epochs", "-1"}, {"more"}, {"-rows", "-1", "-samples", "64"}} {
+	for _, args := range [][]string{{"-samples", "0"}, {"-epochs", "-1"}, {"more"}, {"-picture", "plan.svg"},
+		{"-plan", "-picture", "plan.jpg"}, {"-rows", "-1", "-samples", "64"}} {
 		if err := serve(t.Context(), args, io.Discard, nil); err == nil {
 			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+func TestThePlansAreDrawnBeforeAnythingIsTrained(t *testing.T) {
+	for name, want := range map[string]string{"plan.html": `"name":"serving"`, "plan.svg": "scratch 0", "plan.png": "\x89PNG"} {
+		file, out := filepath.Join(t.TempDir(), name), new(strings.Builder)
+		if err := serve(t.Context(), []string{"-plan", "-picture", file}, out, nil); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte(want)) {
+			t.Errorf("%s: %v, no %q", name, err, want)
+		}
+		if text := out.String(); !strings.Contains(text, "serving:\n\nmemory plan:") || strings.Contains(text, "epoch") {
+			t.Errorf("output:\n%s", text)
 		}
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/checkpoint"
-	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/weights"
 )
 
@@ -73,16 +72,13 @@ type answer struct {
 func (s *server) open(ctx context.Context, dev kernels.Device, train, test dataloader.Dataset, f flags, out io.Writer) (err error) {
 	s.train, s.test = train, test
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	s.predictor, err = trainer.NewPredictor(ctx, cnn, trainer.PredictorOptions{
-		Device: dev, Batch: f.rows, MaxDelay: f.delay, Fields: train.Fields(), Seed: f.seed,
-	})
+	s.predictor, err = trainer.NewPredictor(ctx, cnn, f.serving(dev, train.Fields()))
 	if err != nil {
 		return err
 	}
-	s.trainer, err = trainer.New(ctx, cnn, trainer.Options{
-		Device: dev, Batch: f.batch, Fields: train.Fields(), Seed: f.seed, Optimizer: optim.Adam{}, Progress: s.progress,
-		Checkpoint: f.checkpoint != "",
-	})
+	opt := f.options(dev, train.Fields())
+	opt.Progress = s.progress
+	s.trainer, err = trainer.New(ctx, cnn, opt)
 	if err != nil {
 		return err
 	}

@@ -171,6 +171,11 @@ type Update struct {
 	GuardEach bool
 	// Ranks: gradients are summed over the ranks of Config.Group before the update. All are kept.
 	Ranks bool
+	// Shard selects what each of several ranks has only its part of. See shard.go.
+	Shard Shard
+	// Accumulates: there are windows of several steps, though the step may have an update of its own.
+	// With ShardState gradients then have homes in any case.
+	Accumulates bool
 	// SyncNorms: batch normalization uses the statistics of the samples of all ranks. See syncnorm.go.
 	SyncNorms bool
 }

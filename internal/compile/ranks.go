@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -32,8 +33,13 @@ func (c *compiler) sharesStep() bool { return c.cfg.Mode == Train && c.cfg.Updat
 // sum appends the beginning of a sum of values of one type over the ranks, after all sums before. It
 // returns the sums, which the end of it, await, makes.
 func (c *compiler) sum(label string, vs []kernels.Value) (sums []kernels.Value) {
-	a := kernels.AllReduceAttrs{Group: c.cfg.Group, Label: label, Type: c.Spec(vs[0]).Type, Tensors: len(vs)}
-	c.Label, c.Owner, c.Mark = "sum of "+label, "ranks", ""
+	return c.collect(group.Sum, "sum of", label, vs)
+}
+
+// collect appends the beginning of an operation of the group, which what names in labels, and its end.
+func (c *compiler) collect(kind group.Kind, what, label string, vs []kernels.Value) []kernels.Value {
+	a := kernels.AllReduceAttrs{Group: c.cfg.Group, Label: label, Type: c.Spec(vs[0]).Type, Tensors: len(vs), Kind: kind}
+	c.Label, c.Owner, c.Mark = what+" "+label, "ranks", ""
 	begun := slices.Clone(c.ApplyAll(kernels.AllReduce, a, vs...))
 	if c.Follows == nil {
 		c.Follows = make(map[kernels.Value]kernels.Value)
@@ -150,24 +156,38 @@ func (c *compiler) zeroGradients(ps []frontend.Param, grads []kernels.Value) {
 
 // sumGradients replaces gradients by their sums over the ranks, bucket by bucket.
 func (c *compiler) sumGradients(ps []frontend.Param, grads []kernels.Value) {
-	byName := make(map[string]kernels.Value)
-	for _, p := range ps {
-		byName[p.Name] = p.Value
-	}
-	if c.Buckets = c.cfg.Buckets; c.Buckets == nil {
-		c.Buckets = c.cutBuckets(ps)
-	}
-	for i, names := range c.Buckets {
+	for i, bucket := range c.chooseBuckets(ps) {
 		var vs []kernels.Value
-		for _, name := range names {
-			vs = append(vs, grads[byName[name]])
+		for _, p := range bucket {
+			vs = append(vs, grads[p.Value])
 		}
 		sums := c.sum(c.label(fmt.Sprintf("gradients %d", i)), vs)
-		c.recordBucket(names)
+		c.recordBucket(c.Buckets[i])
 		for k, v := range sums {
-			grads[byName[names[k]]] = v
+			grads[bucket[k].Value] = v
 		}
 	}
+}
+
+// chooseBuckets returns parameters by bucket, and records the buckets in the program.
+func (c *compiler) chooseBuckets(ps []frontend.Param) [][]frontend.Param {
+	byName := make(map[string]frontend.Param)
+	for _, p := range ps {
+		byName[p.Name] = p
+	}
+	if c.Buckets == nil {
+		c.Buckets = c.cfg.Buckets
+	}
+	if c.Buckets == nil {
+		c.Buckets = c.cutBuckets(ps)
+	}
+	all := make([][]frontend.Param, len(c.Buckets))
+	for i, names := range c.Buckets {
+		for _, name := range names {
+			all[i] = append(all[i], byName[name])
+		}
+	}
+	return all
 }
 
 // agree lets the ranks agree whether their checks so far were fine, and returns the status word after
@@ -188,6 +208,9 @@ func (c *compiler) agree(guard kernels.Value) (kernels.Value, error) {
 // cutBuckets cuts parameters, in the order in which their gradients are made, into buckets of one type
 // and about bucketBytes.
 func (c *compiler) cutBuckets(ps []frontend.Param) (all [][]string) {
+	if c.shards() {
+		return c.shardBuckets(ps)
+	}
 	var bytes int64
 	var last arena.DType
 	for _, p := range ps {

@@ -66,13 +66,8 @@ func (c *compiler) update(grads []kernels.Value) error {
 		if err := c.keepResults(trained, grads); err != nil {
 			return err
 		}
-		for i, p := range trained {
-			if !keep {
-				guard = c.check(p, i, grads, guard)
-			}
-			if err := c.apply(p, grads[p.Value], guard, scale); err != nil {
-				return err
-			}
+		if err := c.applyAll(trained, grads, guard, scale); err != nil {
+			return err
 		}
 	}
 	c.updateStatistics(guard)
@@ -80,9 +75,30 @@ func (c *compiler) update(grads []kernels.Value) error {
 	return nil
 }
 
+// applyAll appends the updates. Unless gradients are kept, it checks each first.
+func (c *compiler) applyAll(trained []frontend.Param, grads []kernels.Value, guard, scale kernels.Value) error {
+	if c.shards() {
+		return c.applyShards(trained, grads, guard, scale)
+	}
+	for i, p := range trained {
+		if !c.cfg.Update.KeepsGradients() {
+			guard = c.check(p, i, grads, guard)
+		}
+		out, err := c.apply(p, p.Value, grads[p.Value], guard, scale)
+		if err != nil {
+			return err
+		}
+		c.Needed = append(c.Needed, out...)
+	}
+	return nil
+}
+
 // keepAll keeps the gradients of a step and, if it updates, sums them over the ranks and checks them
 // all. It returns the status word after that, and the factor of the update: see scale.
 func (c *compiler) keepAll(trained []frontend.Param, grads []kernels.Value, guard kernels.Value) (_, scale kernels.Value, err error) {
+	if c.shards() {
+		return c.keepShards(trained, grads, guard)
+	}
 	if c.cfg.Update.homesGradients() {
 		if err := c.keepGradients(trained, grads); err != nil {
 			return guard, kernels.None, err
@@ -241,6 +257,9 @@ func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (factor ker
 		c.Label, c.Owner = fmt.Sprintf("norm d%s", p.Name), ir.OwnerOf(p.Name)
 		squares = append(squares, c.Apply(kernels.SumSquares, nil, grads[p.Value]))
 	}
+	if c.shards() {
+		c.sumSquares(squares)
+	}
 	if u.Norm {
 		if err := c.globalNorm(squares, factor); err != nil {
 			return kernels.None, err
@@ -307,17 +326,18 @@ func (c *compiler) checkNorm(ps []frontend.Param, scale, guard kernels.Value) ke
 	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient}, scale, guard)
 }
 
-// apply appends the update of p by the gradient dx, times scale unless that is None.
-func (c *compiler) apply(p frontend.Param, dx, guard, scale kernels.Value) error {
+// apply appends the update of p, whose value or shard is w, by the gradient dx, times scale unless that
+// is None. It returns the results.
+func (c *compiler) apply(p frontend.Param, w, dx, guard, scale kernels.Value) ([]kernels.Value, error) {
 	rule := c.cfg.Update.RuleFor(p.Name, c.Spec(p.Value))
 	controls, err := c.Controls()
 	if rule.Controls != "" {
 		controls, err = c.ControlsAt(rule.Controls)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	in := []kernels.Value{p.Value, dx, guard, controls}
+	in := []kernels.Value{w, dx, guard, controls}
 	if scale != kernels.None {
 		in = append(in, scale)
 	}
@@ -326,20 +346,19 @@ func (c *compiler) apply(p frontend.Param, dx, guard, scale kernels.Value) error
 		if c.cfg.Offload.State {
 			region = ir.HostState
 		}
-		for _, s := range rule.States(c.Spec(p.Value)) {
+		for _, s := range rule.States(c.Spec(w)) {
 			v, err := c.Home(region, ir.OwnerOf(p.Name), c.homeName(p.Name, p.Name+"/"+s.Name), s.Spec)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			in = append(in, v)
 		}
 	}
 	c.Label, c.Owner = "update "+p.Name, ir.OwnerOf(p.Name)
-	c.Needed = append(c.Needed, c.ApplyAll(rule.Op, rule.Attrs, in...)...)
 	if !slices.Contains(c.rules, rule.Op) {
 		c.rules = append(c.rules, rule.Op)
 	}
-	return nil
+	return slices.Clone(c.ApplyAll(rule.Op, rule.Attrs, in...)), nil
 }
 
 // homeName returns the name of a home of gradients or state of a parameter. It names the objective

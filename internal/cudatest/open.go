@@ -15,6 +15,7 @@ import (
 // Device is a GPU. With the emulated driver it is a kernels.HostAccessChecker.
 type Device interface {
 	kernels.Device
+	kernels.WorkTimer
 	Allocated() (bytes int64, blocks int)
 	Err() error
 }

@@ -139,6 +139,8 @@ var rules = map[string]rule{
 	"trainer/layers":                 {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":                  {ours: "arena kernels"},
 	"trainer/report":                 {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/flat":                   {ours: "kernels trainer"},
+	"trainer/flight":                 {ours: "trainer trainer/report"},
 	"trainer/profile":                {ours: "dataloader"},
 
 	"dataloader/internal/folder":     {},

@@ -112,6 +112,12 @@ var table = map[*kernels.Op]kernel{
 	kernels.AllReduce: {bindAllReduce, nil},
 	kernels.Await:     {bindAwait, nil},
 	kernels.Agree:     {bindAgree, nil},
+
+	kernels.PackShards:  {bindShards, nil},
+	kernels.TakeShard:   {bindShards, nil},
+	kernels.PlaceShards: {bindShards, nil},
+	kernels.UnpackShard: {bindShards, nil},
+	kernels.PutShard:    {bindShards, nil},
 }
 
 // lookup returns the kernel of op: its entry in the table, the elementwise engine, or its

@@ -45,6 +45,7 @@ type Device struct {
 var (
 	_ kernels.Device     = (*Device)(nil)
 	_ kernels.HostStager = (*Device)(nil)
+	_ kernels.WorkTimer  = (*Device)(nil)
 )
 
 // releaser is a resource of a device. release returns it to the driver; it is called with the

@@ -260,10 +260,14 @@ func newBatch(steps []step, functions []cu.Function, l *blas, side *sideStream) 
 }
 
 // run enqueues the steps one by one. at is the one that failed.
-func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
-	if b.n == 0 {
-		return 0, nil
+func (b *batch) run(s cu.Stream, wait bool) (at int, err error) { return b.runSteps(0, b.n, s, wait) }
+
+// runSteps is run, for the steps from to before to.
+func (b *batch) runSteps(from, to int, s cu.Stream, wait bool) (at int, err error) {
+	if from == to {
+		return from, nil
 	}
+	steps := unsafe.Slice(b.steps, b.n)[from:to]
 	var w C.int
 	if wait {
 		w = 1
@@ -272,18 +276,18 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 		b.blas.mu.Lock()
 		defer b.blas.mu.Unlock()
 	}
-	r := C.ek_run(b.steps, C.int(b.n), rawStream(s), rawStream(b.transfers), w)
+	r := C.ek_run(&steps[0], C.int(len(steps)), rawStream(s), rawStream(b.transfers), w)
 	if r.code == C.CUDA_SUCCESS {
 		return 0, nil
 	}
 	if r.status != 0 {
-		return int(r.at), newBLASError(C.GoString(r.call), int(r.status))
+		return from + int(r.at), newBLASError(C.GoString(r.call), int(r.status))
 	}
 	call := "cuStreamSynchronize"
 	if r.waited == 0 {
-		call = stepCalls[unsafe.Slice(b.steps, b.n)[r.at].kind]
+		call = stepCalls[steps[r.at].kind]
 	}
-	return int(r.at), driverError(call, r.code)
+	return from + int(r.at), driverError(call, r.code)
 }
 
 // stepCalls are the driver's calls by kind of step, where cuBLAS has none.

@@ -181,7 +181,8 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 }
 
 // unmeasured are operations whose speed says nothing about a GPU: on single numbers, and the host's.
-var unmeasured = map[*kernels.Op]bool{kernels.ClipNorm: true, kernels.Host: true, kernels.AllReduce: true, kernels.Await: true, kernels.Agree: true}
+var unmeasured = map[*kernels.Op]bool{kernels.ClipNorm: true, kernels.Host: true, kernels.AllReduce: true, kernels.Await: true, kernels.Agree: true,
+	kernels.PackShards: true, kernels.TakeShard: true, kernels.PlaceShards: true, kernels.UnpackShard: true, kernels.PutShard: true} // copies
 
 var (
 	ones      = [2]int{1, 1}

@@ -20,6 +20,8 @@ type program struct {
 	names  []string // of calls, for errors
 	used   []*loaded
 	side   sideStream
+	events int         // of side
+	timed  *timedParts // nil: no launch was timed
 	closed atomic.Bool
 }
 
@@ -109,7 +111,7 @@ func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error)
 // bind makes a program of steps. names are those of their calls, events is the number of events
 // between its streams. The context is set.
 func (d *Device) bind(steps []step, names []string, events int) (*program, error) {
-	p := &program{dev: d, names: names}
+	p := &program{dev: d, names: names, events: events}
 	d.loads.Lock()
 	defer d.loads.Unlock()
 	if err := p.build(steps, events); err != nil {
@@ -158,19 +160,9 @@ func (p *program) prepare(made *part) error {
 	if len(made.steps) == 0 {
 		return nil
 	}
-	functions := make([]cu.Function, len(made.steps))
-	for i, s := range made.steps {
-		if s.kind != stepKernel {
-			continue
-		}
-		f, m, err := p.dev.function(s)
-		if m != nil {
-			p.used = append(p.used, m)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.names[s.call], err)
-		}
-		functions[i] = f
+	functions, err := p.functions(made.steps)
+	if err != nil {
+		return err
 	}
 	made.batch = newBatch(made.steps, functions, p.dev.blas, &p.side)
 	if !p.dev.graphs {
@@ -180,6 +172,25 @@ func (p *program) prepare(made *part) error {
 		return p.blame(made, at, err)
 	}
 	return nil
+}
+
+// functions returns the function of each step that is a kernel. Close unloads their modules.
+func (p *program) functions(steps []step) ([]cu.Function, error) {
+	functions := make([]cu.Function, len(steps))
+	for i, s := range steps {
+		if s.kind != stepKernel {
+			continue
+		}
+		f, m, err := p.dev.function(s)
+		if m != nil {
+			p.used = append(p.used, m)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.names[s.call], err)
+		}
+		functions[i] = f
+	}
+	return functions, nil
 }
 
 // blame adds the name of a step's call to an error.
@@ -209,6 +220,9 @@ func (p *program) Launch(s arena.Stream) error {
 		return fmt.Errorf("cuda: launch of a program: %w", arena.ErrClosed)
 	}
 	st.last = p
+	if st.timing != nil {
+		return p.launchTimed(st)
+	}
 	for i := range p.parts {
 		made := &p.parts[i]
 		if err := p.enqueue(made, st); err != nil {
@@ -273,6 +287,9 @@ func (p *program) free() error {
 	for _, m := range p.used {
 		errs = append(errs, p.dev.unload(m))
 	}
-	p.parts, p.used = nil, nil
+	if p.timed != nil && p.dev.graphs { // else they are those of the parts
+		errs = append(errs, p.timed.release())
+	}
+	p.parts, p.used, p.timed = nil, nil, nil
 	return errors.Join(append(errs, p.side.close())...)
 }

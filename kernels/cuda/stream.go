@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type stream struct {
 	closed bool
 	err    error
 	last   *program // launched last: a later error is probably about it
+	timing *timing  // nil: nobody times the stream
 }
 
 // NewStream makes a stream, which does not wait for the driver's default stream.
@@ -94,6 +96,11 @@ func (s *stream) Copy(dst, src arena.Span) error {
 	if dst.Size == 0 {
 		return nil
 	}
+	return s.timed(dst.Size, func() error { return s.copy(to, from, dst, src) })
+}
+
+// copy enqueues a copy between spans of memory, which lie inside it. The stream is locked.
+func (s *stream) copy(to, from *memory, dst, src arena.Span) error {
 	switch {
 	case to.host == nil && from.host != nil:
 		return s.failed("copy", "cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(cu.DevicePtr(to.at)+cu.DevicePtr(dst.Offset), from.place(src.Offset), dst.Size, s.handle))
@@ -119,8 +126,10 @@ func (s *stream) Fill(dst arena.Span, b byte) error {
 	if dst.Size == 0 {
 		return nil
 	}
-	return s.failed("fill", "cuMemsetD8Async",
-		cu.MemsetD8Async(cu.DevicePtr(to.at)+cu.DevicePtr(dst.Offset), b, dst.Size, s.handle))
+	return s.timed(dst.Size, func() error {
+		return s.failed("fill", "cuMemsetD8Async",
+			cu.MemsetD8Async(cu.DevicePtr(to.at)+cu.DevicePtr(dst.Offset), b, dst.Size, s.handle))
+	})
 }
 
 // span returns the memory of a span, after it has checked that the span lies inside it.
@@ -229,7 +238,7 @@ func (s *stream) Close() error {
 }
 
 func (s *stream) release() error {
-	wait := fromCu("cuStreamSynchronize", s.handle.Synchronize())
+	wait := errors.Join(fromCu("cuStreamSynchronize", s.handle.Synchronize()), s.timing.drop())
 	if err := fromCu("cuStreamDestroy", s.handle.Destroy()); wait == nil {
 		return err
 	}

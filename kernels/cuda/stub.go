@@ -16,6 +16,7 @@ type Device struct{}
 var (
 	_ kernels.Device     = (*Device)(nil)
 	_ kernels.HostStager = (*Device)(nil)
+	_ kernels.WorkTimer  = (*Device)(nil)
 )
 
 // Open returns ErrNotBuilt.
@@ -61,6 +62,9 @@ func (*Device) Workspace(*kernels.Op, any, []kernels.Spec, []kernels.Spec) int64
 func (*Device) Bind([]kernels.Call, kernels.Binding) (kernels.Program, error) {
 	return nil, missing("bind")
 }
+
+// TimeWork returns ErrNotBuilt.
+func (*Device) TimeWork(arena.Stream, *kernels.Timeline) error { return missing("time work") }
 
 // StagingBytes returns 0. With the tag gpu it returns the bytes of pinned memory that a call of
 // kernels.Host needs.

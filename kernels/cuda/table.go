@@ -94,6 +94,12 @@ var table = map[*kernels.Op]kernel{
 	kernels.AllReduce: {bindHost, nil},
 	kernels.Agree:     {bindHost, nil},
 	kernels.Await:     {bindNothing, nil},
+
+	kernels.PackShards:  {bindShards, nil},
+	kernels.TakeShard:   {bindShards, nil},
+	kernels.PlaceShards: {bindShards, nil},
+	kernels.UnpackShard: {bindShards, nil},
+	kernels.PutShard:    {bindShards, nil},
 }
 
 // lookup returns the kernel of op, and whether it has one.

@@ -210,3 +210,14 @@ func set(b []byte, v byte) {
 		copy(b[n:], b[:n])
 	}
 }
+
+// Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that
+// were not freed.
+func (d *Device) Allocated() (bytes int64, blocks int) {
+	if !d.opened() {
+		return 0, 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ledger.DeviceBytes + d.ledger.PinnedBytes, len(d.live.memories)
+}

@@ -41,6 +41,7 @@ func Test(t *testing.T, open func() (kernels.Device, error)) {
 	t.Run("supports", func(t *testing.T) { testSupports(t, open) })
 	t.Run("programs", func(t *testing.T) { testPrograms(t, open) })
 	t.Run("transfers", func(t *testing.T) { testTransfers(t, open) })
+	t.Run("timings", func(t *testing.T) { testTimings(t, open) })
 	t.Run("operations", func(t *testing.T) { Operations(t, open, kernels.All()...) })
 	t.Run("norms", func(t *testing.T) { Norms(t, open) })
 	t.Run("updates", func(t *testing.T) { Updates(t, open) })

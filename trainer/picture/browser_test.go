@@ -4,9 +4,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +146,17 @@ func TestThePageInABrowser(t *testing.T) {
 		}
 	}
 	sums(t, ctx, p)
+	if n := value[int](t, ctx, `performance.getEntriesByType("resource").length`); n != 0 {
+		t.Errorf("the page loads %d files", n)
+	}
+	theme := func() string { return value[string](t, ctx, `getComputedStyle(document.body).backgroundColor`) }
+	if light := theme(); light != "rgb(255, 255, 255)" {
+		t.Errorf("the page is %s", light)
+	}
+	do(t, ctx, chromedp.Click("#theme"))
+	if dark := theme(); dark != "rgb(13, 17, 23)" {
+		t.Errorf("after a click on light or dark the page is %s", dark)
+	}
 	value[string](t, ctx, `location.hash = "second/w"`)
 	for end := time.Now().Add(10 * time.Second); !strings.Contains(details(t, ctx), "second/w") && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
@@ -151,6 +164,32 @@ func TestThePageInABrowser(t *testing.T) {
 	contains(t, details(t, ctx), "second/w", "parameters", "all of training")
 	if title := value[string](t, ctx, `document.title`); title == "taken" {
 		t.Error("a name runs as a script")
+	}
+}
+
+// Both plans have one scale, and their difference adds up. Another program has boxes of its own.
+func TestTwoPlansInABrowser(t *testing.T) {
+	a, b := plan(t), plan(t)
+	b.Regions[1].Size -= 1 << 20
+	for i := range b.Regions[2:] {
+		b.Regions[2+i].Offset -= 1 << 20
+	}
+	b.Total -= 1 << 20
+	b.Programs[1].Buffers, b.Programs[1].Offsets = buffers()[:1], []int64{0}
+	ctx := opened(t, a, picture.Options{Name: "first", Other: b, OtherName: "second"})
+	text := value[string](t, ctx, `document.getElementById("difference").innerText`)
+	contains(t, text, "second needs 1.0 MiB less (−1,048,576 bytes, 11.8 % of the arena)")
+	last := value[[]int64](t, ctx, `[...document.querySelectorAll("#difference tr.total")].flatMap(r => [...r.querySelectorAll("[data-bytes]")].map(c => Number(c.dataset.bytes)))`)
+	if live := a.Programs[0].Live; !slices.Equal(last, []int64{a.Total, b.Total, b.Total - a.Total, live, live, 0}) {
+		t.Errorf("totals %v, want those of arenas of %d and %d bytes and of peaks of %d", last, a.Total, b.Total, live)
+	}
+	scale := value[[]float64](t, ctx, `views.map(v => v.barY(0) - v.barY(v.plan.total))`)
+	if got, want := scale[1]/scale[0], float64(b.Total)/float64(a.Total); math.Abs(got-want) > 1e-6 {
+		t.Errorf("bars of %v pixels, want a ratio of %v", scale, want)
+	}
+	boxes := value[[]int](t, ctx, `(() => { const s = document.getElementById("program"); s.value = "1"; s.dispatchEvent(new Event("change")); return views.map(v => v.items.filter(t => t.scratch).length) })()`)
+	if !slices.Equal(boxes, []int{0, 1}) {
+		t.Errorf("the other program has %v boxes in scratch, want 0 and 1", boxes)
 	}
 }
 

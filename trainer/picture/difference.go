@@ -3,6 +3,7 @@ package picture
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/trainer/report"
@@ -17,7 +18,7 @@ type Change struct {
 
 // Changes lists what differs between two plans.
 type Changes struct {
-	Regions []Change `json:"regions"` // by region, in order; the sums are the sizes of the arenas
+	Regions []Change `json:"regions"` // in order, numbered ones such as "slot 0" and "slot 1" as one; the sums are the sizes of the arenas
 	// Live are the bytes that are live at the peak of the first programs, by layer, largest difference
 	// first; the sums are their peaks. Each buffer counts with its padding.
 	Live []Change `json:"live"`
@@ -35,10 +36,10 @@ func Difference(a, b *report.Plan) Changes {
 	d := Changes{Recomputed: []string{}}
 	var regions, live changes
 	for _, r := range a.Regions {
-		regions.of(r.Name).A += r.Size
+		regions.of(unnumbered(r.Name)).A += r.Size
 	}
 	for _, r := range b.Regions {
-		regions.of(r.Name).B += r.Size
+		regions.of(unnumbered(r.Name)).B += r.Size
 	}
 	var p, q report.Program
 	if len(a.Programs) > 0 {
@@ -66,6 +67,11 @@ func Difference(a, b *report.Plan) Changes {
 	}
 	d.Regions, d.Live = regions.list, live.list
 	return d
+}
+
+// unnumbered returns the name of a region without a number at its end.
+func unnumbered(region string) string {
+	return strings.TrimRight(strings.TrimRight(region, "0123456789"), " ")
 }
 
 // distance returns by how much a number of bytes changed.

@@ -50,7 +50,10 @@ func TestTheDifferenceAddsUp(t *testing.T) {
 			t.Errorf("%+v comes before %+v, which differs more", x, y)
 		}
 	}
-	if d := picture.Difference(&report.Plan{}, b); len(d.Regions) != len(b.Regions) || d.Time != 0 {
+	if len(d.Regions) != 5 || d.Regions[2].Name != "slot" || d.Regions[2].A != a.Category("slot") {
+		t.Errorf("regions %+v, want both slots as one", d.Regions)
+	}
+	if d := picture.Difference(&report.Plan{}, b); len(d.Regions) != 5 || d.Regions[0].A != 0 || d.Time != 0 {
 		t.Errorf("against no plan: %+v", d)
 	}
 }

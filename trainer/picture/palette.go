@@ -59,3 +59,11 @@ func hsl(hue, saturation, lightness float64) string {
 	}
 	return fmt.Sprintf("#%02x%02x%02x", channel(0), channel(8), channel(4))
 }
+
+// lettersOn returns the colour of letters on a box: dark where the box is bright.
+func lettersOn(fill string) string {
+	if c := rgb(fill); 0.299*float64(c.R)+0.587*float64(c.G)+0.114*float64(c.B) > 150 {
+		return ink
+	}
+	return "#ffffff"
+}

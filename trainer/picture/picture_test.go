@@ -21,6 +21,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/picture"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -273,10 +275,54 @@ func TestTheNumbersOfThePageAddUp(t *testing.T) {
 	}
 }
 
+// The plans of a trainer name the shape of every tensor and the lines of every layer, and add up.
+func TestPlansOfTrainersAreDrawnInFull(t *testing.T) {
+	t.Parallel()
+	lines, err := layers.Sources(classifier, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, opt := range map[string]trainer.Options{
+		"adam":        {Optimizer: optim.Adam{}},
+		"freed":       {Optimizer: optim.Adam{Storage: optim.Block8}, Guard: trainer.GuardEach},
+		"accumulated": {Accumulate: 4, GradientNorm: true},
+		"averaged":    {Average: optim.Average{Decay: 0.9}, Precision: arena.BFloat16},
+		"offloaded":   {Optimizer: optim.Adam{}, Offload: trainer.Offload{State: true}},
+		"recomputed":  {Recompute: trainer.Recompute{Layers: []string{"hidden1"}}, Checkpoint: true},
+	} {
+		opt.Batch = 32
+		p, err := trainer.Plan(t.Context(), classifier, opt)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		d := embedded(t, draw(t, picture.HTML, p, picture.Options{Lines: lines})).Plans[0]
+		var sum int64
+		for i, r := range d.Regions {
+			sum += r.Bytes
+			for k, part := range r.Parts {
+				if at := p.Specs[i][k]; at == "" || part.L < 0 && strings.HasPrefix(part.N, "hidden") {
+					t.Errorf("%s: %s in %s has shape %q and lines %d", name, part.N, r.Name, at, part.L)
+				}
+			}
+		}
+		if sum != p.Total {
+			t.Errorf("%s: regions of %d bytes, want %d", name, sum, p.Total)
+		}
+		for i, b := range d.Programs[0].Buffers {
+			if owner := p.Programs[0].Buffers[i].Owner; b.S == "" || b.L < 0 && (strings.HasPrefix(owner, "hidden") || owner == "out") {
+				t.Errorf("%s: buffer %s of %q has shape %q and lines %d", name, b.N, owner, b.S, b.L)
+			}
+		}
+		if recomputed := strings.Contains(d.Programs[0].Passes, "r"); recomputed != (name == "recomputed") {
+			t.Errorf("%s: passes %s", name, d.Programs[0].Passes)
+		}
+	}
+}
+
 // A tensor has the lines of its node, of the node that it was made for, or of the first node of its layer.
 func TestTensorsHaveTheLinesOfTheirNodes(t *testing.T) {
 	t.Parallel()
-	lines := map[string][]string{"hidden/act": {"net.go:8"}, "hidden/w": {"net.go:7", "main.go:3"}, "out/xw": {"net.go:9"}, "out/w": {"net.go:10"}}
+	lines := map[string][]string{"hidden/a": {"net.go:6"}, "hidden/act": {"net.go:8"}, "hidden/w": {"net.go:7", "main.go:3"}, "out/xw": {"net.go:9"}, "out/w": {"net.go:10"}}
 	d := embedded(t, draw(t, picture.HTML, plan(t), picture.Options{Lines: lines}))
 	got := map[string]string{}
 	add := func(name string, l int) {

@@ -84,11 +84,7 @@ func (m *scratchMap) names() {
 		w, h := m.x(int(b.End))-m.x(int(b.Start)), m.y(at)-m.y(at+b.Size)
 		name := label(b.Owner, b.Name)
 		if n := int((w - 6) / textWidth("m", 11)); h >= 14 && n >= min(6, len([]rune(name))) {
-			fill := "#ffffff"
-			if b.Owner == "" {
-				fill = ink
-			}
-			m.text(m.x(int(b.Start))+5, m.y(at)-h/2+4, 11, fill, "start", false, clip(name, n))
+			m.text(m.x(int(b.Start))+5, m.y(at)-h/2+4, 11, lettersOn(m.colours[b.Owner]), "start", false, clip(name, n))
 		}
 	}
 }

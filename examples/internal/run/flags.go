@@ -53,6 +53,7 @@ type Flags struct {
 
 	Ranks int  // ranks of this process; below 2: one
 	MPI   bool // this process is a rank of its launcher's
+	Shard string
 
 	Run   string // folder of the record of the training; empty: none
 	Serve string // address of its page; empty: none
@@ -120,6 +121,7 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	f.addRecord(fs)
 	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
 	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")
+	fs.StringVar(&f.Shard, "shard", f.Shard, "`values` of which each rank has a part: state, or state,gradients; empty: none")
 	AddCheckpoint(fs, &f.Checkpoint, &f.Resume, &f.Every)
 	for _, add := range add {
 		if add != nil {
@@ -174,6 +176,25 @@ func (f *Flags) Options() (trainer.Options, error) {
 	if f.records() {
 		runs.Keep(&opt)
 	}
+	if err := f.saveMemory(&opt); err != nil {
+		return opt, err
+	}
+	o, err := optim.Parse(f.Optimizer)
+	if err != nil {
+		return opt, fmt.Errorf("-optimizer: %w", err)
+	}
+	if f.Rate != 0 {
+		if o, err = optim.AtRate(o, f.Rate); err != nil {
+			return opt, fmt.Errorf("-rate: %w", err)
+		}
+	}
+	opt.Optimizer = o
+	opt.Device, err = f.open()
+	return opt, err
+}
+
+// saveMemory sets the options that need less memory.
+func (f *Flags) saveMemory(opt *trainer.Options) error {
 	if f.Offload != "none" {
 		for _, what := range list(f.Offload) {
 			switch what {
@@ -186,12 +207,21 @@ func (f *Flags) Options() (trainer.Options, error) {
 			}
 		}
 	}
+	switch f.Shard {
+	case "", "none":
+	case "state":
+		opt.Shard = trainer.ShardState
+	case "state,gradients":
+		opt.Shard = trainer.ShardGradients
+	default:
+		return &FlagError{"shard", strconv.Quote(f.Shard), "use state, or state,gradients"}
+	}
 	switch f.Guard {
 	case "", "step":
 	case "each":
 		opt.Guard = trainer.GuardEach
 	default:
-		return opt, &FlagError{"guard", strconv.Quote(f.Guard), "use step or each"}
+		return &FlagError{"guard", strconv.Quote(f.Guard), "use step or each"}
 	}
 	switch f.Recompute {
 	case "", "none":
@@ -207,20 +237,9 @@ func (f *Flags) Options() (trainer.Options, error) {
 	case arena.Float16.String():
 		opt.Precision = arena.Float16
 	default:
-		return opt, &FlagError{"precision", strconv.Quote(f.Precision), "use float32, bfloat16 or float16"}
+		return &FlagError{"precision", strconv.Quote(f.Precision), "use float32, bfloat16 or float16"}
 	}
-	o, err := optim.Parse(f.Optimizer)
-	if err != nil {
-		return opt, fmt.Errorf("-optimizer: %w", err)
-	}
-	if f.Rate != 0 {
-		if o, err = optim.AtRate(o, f.Rate); err != nil {
-			return opt, fmt.Errorf("-rate: %w", err)
-		}
-	}
-	opt.Optimizer = o
-	opt.Device, err = f.open()
-	return opt, err
+	return nil
 }
 
 // open opens the device.

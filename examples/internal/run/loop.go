@@ -44,7 +44,7 @@ type Losses map[string]float64
 type Loop struct {
 	Out    io.Writer
 	Epochs int
-	Quiet  bool               // it draws no progress bar
+	Quiet  bool               // it shows no progress during an epoch
 	Each   func() error       // called after each epoch; may be nil
 	Folder *checkpoint.Folder // for checkpoints; may be nil
 	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
@@ -54,6 +54,7 @@ type Loop struct {
 	Evaluated func(data string, r trainer.Result)
 
 	bar    *progressbar.ProgressBar
+	log    *progressLog // nil on a terminal
 	heap   runtime.MemStats
 	allocs []float64 // heap objects a step, by interval
 }
@@ -72,6 +73,9 @@ func newBar(n int, things string) *progressbar.ProgressBar {
 func (l *Loop) Progress(p trainer.Progress) {
 	if l.History != nil {
 		l.History.Progress(p)
+	}
+	if l.log != nil {
+		l.log.step(p, time.Now())
 	}
 	if l.bar == nil || p.Step < p.Steps && p.Step%interval != 0 {
 		return
@@ -176,6 +180,9 @@ func (l *Loop) last(ctx context.Context, t *trainer.Trainer) error {
 func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dataset) (r trainer.Result, seconds float64, err error) {
 	if !l.Quiet {
 		l.bar = newBar(train.Len(), "images")
+		if !terminal() {
+			l.log = newProgressLog(os.Stderr, train.Len(), time.Now())
+		}
 	}
 	l.allocs = l.allocs[:0]
 	start := time.Now()
@@ -189,7 +196,7 @@ func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dat
 	if l.bar != nil {
 		_ = l.bar.Finish()
 	}
-	l.bar = nil
+	l.bar, l.log = nil, nil
 	if err == nil && l.Folder != nil && l.Folder.Stopped() {
 		err = Stopped(l.Folder, l.Out)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	humanize "github.com/dustin/go-humanize"
 	"golang.org/x/term"
@@ -37,6 +38,40 @@ func epochLine(columns, epoch int, speed float64, fit, val trainer.Result, inUse
 	value, unit := humanize.ComputeSI(speed)
 	return joined(columns, fmt.Sprintf("epoch %2d", epoch), fmt.Sprintf("%.3g%s images/s", value, unit),
 		"train "+lossText(fit), "test "+lossText(val), humanize.IBytes(uint64(max(inUse, 0))))
+}
+
+// logEvery is the time between two lines of a progressLog.
+const logEvery = 10 * time.Second
+
+// progressLog writes lines about a long epoch where there is no terminal for a progress bar.
+type progressLog struct {
+	out     io.Writer
+	samples int // of the epoch
+	begun   time.Time
+	first   int // samples that were trained before, in a resumed epoch; -1 before the first step
+	next    time.Time
+}
+
+// newProgressLog returns the log of an epoch that begins now.
+func newProgressLog(out io.Writer, samples int, now time.Time) *progressLog {
+	return &progressLog{out: out, samples: samples, begun: now, first: -1, next: now.Add(logEvery)}
+}
+
+// step writes a line if the last one is long ago: the share of the epoch, the loss, the speed and the
+// time left.
+func (l *progressLog) step(p trainer.Progress, now time.Time) {
+	if l.first < 0 { // after the first step, which is as if it took no time
+		l.first, l.begun = p.Samples, now
+	}
+	if now.Before(l.next) || p.Samples <= l.first {
+		return
+	}
+	l.next = now.Add(logEvery)
+	each := now.Sub(l.begun) / time.Duration(p.Samples-l.first)
+	left := each * time.Duration(max(l.samples-p.Samples, 0))
+	speed, unit := humanize.ComputeSI(1 / max(each.Seconds(), 1e-9))
+	fmt.Fprintf(l.out, "epoch %2d  %2d %%  loss %s  %.3g%s images/s  %s left\n", p.Epoch+1, 100*p.Samples/max(l.samples, 1),
+		score(p.Loss, p.Accuracy), speed, unit, left.Round(time.Second))
 }
 
 // joined writes fields with two spaces between them. Where a line would have more than that many

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evenkeel/evenkeel/trainer"
 )
@@ -54,5 +55,23 @@ func TestJoinedFieldsBreakBetweenThem(t *testing.T) {
 		if n := len(strings.TrimSuffix(line, "\n")); n > 20 {
 			t.Errorf("%d columns: %q", n, line)
 		}
+	}
+}
+
+func TestALongEpochIsLoggedWhereThereIsNoTerminal(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	begun := time.Unix(1000, 0)
+	l := newProgressLog(&out, 10_000, begun)
+	for i := range 50 { // a step of 100 samples a second, of a resumed epoch
+		l.step(trainer.Progress{Epoch: 2, Samples: 5000 + 100*i, Loss: 0.5, Accuracy: 0.75}, begun.Add(time.Duration(i)*time.Second))
+	}
+	var want strings.Builder
+	for _, line := range []string{"60 %  loss 0.5000 (75.00 %)  100 images/s  40s left", "70 %  loss 0.5000 (75.00 %)  100 images/s  30s left",
+		"80 %  loss 0.5000 (75.00 %)  100 images/s  20s left", "90 %  loss 0.5000 (75.00 %)  100 images/s  10s left"} {
+		want.WriteString("epoch  3  " + line + "\n")
+	}
+	if out.String() != want.String() {
+		t.Errorf("got\n%swant\n%s", &out, &want)
 	}
 }

@@ -8,20 +8,20 @@ import (
 // Fold computes operations on constants at compile time: an instruction whose operands are all
 // constants (kernels.Fill) becomes one. It folds reshapes, broadcasts, tests for equality, and the
 // arithmetic that IEEE 754 rounds correctly, so that the bits are those of every device. Results with
-// a home stay as they are.
+// a home, or that another instruction overwrites, stay as they are.
 //
 //	a = fill 2            a = fill 2
 //	b = fill 3     ──►    b = fill 3
 //	c = mul a b           c = fill 6
 func Fold(p *ir.Program) {
-	fills := make(map[kernels.Value]kernels.FillAttrs)
+	fills, changed := make(map[kernels.Value]kernels.FillAttrs), overwritten(p)
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		if in.Op == kernels.Fill {
 			fills[in.Out[0]] = in.Attrs.(kernels.FillAttrs)
 			continue
 		}
-		if len(in.Out) != 1 || p.Values[in.Out[0]].Home || len(in.In) == 0 {
+		if len(in.Out) != 1 || p.Values[in.Out[0]].Home || changed[in.Out[0]] || len(in.In) == 0 {
 			continue
 		}
 		if x, ok := folded(in, fills); ok {

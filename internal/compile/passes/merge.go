@@ -17,8 +17,8 @@ import (
 //	b = tanh x      ──►    c = mul a a
 //	c = mul a b
 //
-// Instructions with an effect stay, and so do results with a home and fallbacks, which may keep
-// state.
+// Instructions with an effect stay, and so do results with a home, results that another instruction
+// overwrites, and fallbacks, which may keep state.
 func Merge(p *ir.Program) {
 	// key is cheap to compare: candidates with the same key are then compared in full.
 	type key struct {
@@ -26,11 +26,11 @@ func Merge(p *ir.Program) {
 		in, attrs uint64
 	}
 	seen := make(map[key][]int)
-	same := unchanged(len(p.Values))
+	same, changed := unchanged(len(p.Values)), overwritten(p)
 	kept := p.Instrs[:0]
 	for _, in := range p.Instrs {
 		substitute(in.In, same)
-		if in.Op != kernels.Host && len(in.Op.Updates) == 0 && !p.Values[in.Out[0]].Home {
+		if in.Op != kernels.Host && len(in.Op.Updates) == 0 && !p.Values[in.Out[0]].Home && !changed[in.Out[0]] {
 			k := key{op: in.Op, in: uint64(len(in.In)), attrs: attrsKey(reflect.Indirect(reflect.ValueOf(in.Attrs)))}
 			for _, v := range in.In {
 				k.in = mixed(k.in, uint64(v))
@@ -50,6 +50,21 @@ func Merge(p *ir.Program) {
 	for i, r := range p.Results {
 		p.Results[i].Value = same[r.Value]
 	}
+}
+
+// overwritten reports for each value whether an instruction changes it, or a view of it, in place.
+func overwritten(p *ir.Program) []bool {
+	changed := make([]bool, len(p.Values))
+	for i := len(p.Instrs) - 1; i >= 0; i-- {
+		in := &p.Instrs[i]
+		for _, k := range in.Op.UpdatesFor(in.Attrs) {
+			changed[in.In[k]] = true
+		}
+		if in.Op.View != nil && changed[in.Out[0]] {
+			changed[in.In[0]] = true
+		}
+	}
+	return changed
 }
 
 // attrsKey returns a number that is the same for attributes of equal contents, and differs for most

@@ -10,7 +10,8 @@ import (
 
 // An update of offloaded values is cut into parts, each of which is copied, changed and written
 // back on its own. If the optimizer treats each element (or each block of kernels.Block8) alone, a
-// part is a range of elements; for any other optimizer the update is one part.
+// part is a range of elements; for any other optimizer the update is one part, and so is one whose
+// result is read, as ranks that share parameters do.
 const (
 	leastPart = 256 << 10 // bytes of a part: shorter transfers take longer to begin than to run
 	// mostParts is the most parts of an update. With 16, the two that are in scratch at once are an
@@ -41,7 +42,7 @@ const (
 func Offload(p *ir.Program, updates []*kernels.Op, views bool) {
 	o := offloader{Builder: ir.NewBuilder(p, nil), views: views,
 		offloaded: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value),
-		whole: make(map[kernels.Value]int)}
+		reads: usesOf(p).readCount, renamed: make(map[kernels.Value]kernels.Value), whole: make(map[kernels.Value]int)}
 	for v, val := range p.Values {
 		if val.Home && slices.Contains(ir.Offloaded[:], val.Ref.Region) {
 			o.offloaded[kernels.Value(v)] = true
@@ -86,6 +87,8 @@ type offloader struct {
 	views     bool
 	offloaded map[kernels.Value]bool          // values in host memory: homes, and rows of them that updates change
 	copies    map[kernels.Value]kernels.Value // by home
+	reads     []int32                         // by value: operands that are it, before the pass
+	renamed   map[kernels.Value]kernels.Value // results of updates that were replaced; key: the former one
 	whole     map[kernels.Value]int           // key: a value that is some rows of a home; entry: elements of the whole home
 }
 
@@ -93,6 +96,9 @@ type offloader struct {
 func (o *offloader) readCopies(in *ir.Instr, except []int8) {
 	in.In = slices.Clone(in.In)
 	for k, v := range in.In {
+		if new, ok := o.renamed[v]; ok {
+			in.In[k], v = new, new
+		}
 		if !o.offloaded[v] || slices.Contains(except, int8(k)) {
 			continue
 		}
@@ -130,6 +136,9 @@ func (o *offloader) updateParts(in ir.Instr) {
 				out[i] = o.Apply(kernels.Writeback, nil, out[i], homes[k])
 			}
 		}
+		for i, v := range in.Out {
+			o.renamed[v] = out[i]
+		}
 		o.Needed = append(o.Needed, out...)
 	}
 }
@@ -147,7 +156,7 @@ func (o *offloader) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 	if whole := o.whole[in.In[0]]; whole > 0 {
 		n = min(n, max(1, mostPartsAll*elems/whole))
 	}
-	if n < 2 || !o.views || in.Op != kernels.Adam8 && !updatesRows(o.Program, in) {
+	if n < 2 || !o.views || in.Op.Block == 0 || o.reads[in.Out[0]] > 0 {
 		return [][]kernels.Value{in.In}
 	}
 	o.Label = in.Label

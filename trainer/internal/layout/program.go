@@ -30,9 +30,12 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 	if r.Recomputed > 0 {
 		note("%d instructions compute activations again, in %.0f %% of the forward pass's time", r.Recomputed, 100*r.Extra)
 	}
-	var sums, ranks int
-	if r.Network, sums, ranks = summed(p); sums > 0 {
-		note("%s bytes in %d sums over %d ranks", humanize.Comma(r.Network), sums, ranks)
+	n := collectives(p)
+	if r.Network = n.bytes; n.sums > 0 {
+		note("%s bytes in %d sums over %d ranks", humanize.Comma(n.bytes), n.sums, n.ranks)
+	}
+	if n.gathers > 0 {
+		note("%s bytes in %d exchanges over %d ranks", humanize.Comma(n.gathered), n.gathers, n.ranks)
 	}
 	// A device without this capability has a kernel for every operation.
 	slow, _ := dev.(kernels.ReferenceRunner)
@@ -126,17 +129,28 @@ func recomputed(p *ir.Program) (n int, share float64) {
 	return n, float64(extra.Time) / float64(max(forward.Time, 1))
 }
 
-// summed returns the bytes that a rank adds to sums over the ranks of its group, the number of these sums, and of ranks.
-func summed(p *ir.Program) (bytes int64, sums, ranks int) {
+// network counts what a program does with the ranks of its group.
+type network struct {
+	ranks           int
+	sums, gathers   int
+	bytes, gathered int64 // that each rank adds to the sums, and has of all ranks after the exchanges
+}
+
+func collectives(p *ir.Program) (n network) {
 	for _, in := range p.Instrs {
 		a, ok := in.Attrs.(kernels.AllReduceAttrs)
 		if !ok || in.Op != kernels.AllReduce {
 			continue
 		}
-		sums, ranks = sums+1, a.Group.Size()
+		n.ranks = a.Group.Size()
+		count, bytes := &n.sums, &n.bytes
+		if !a.Sums() {
+			count, bytes = &n.gathers, &n.gathered
+		}
+		*count++
 		for _, v := range in.In {
-			bytes += p.Values[v].Spec.Bytes()
+			*bytes += p.Values[v].Spec.Bytes()
 		}
 	}
-	return bytes, sums, ranks
+	return n
 }

@@ -52,10 +52,11 @@ func TestDescribeNamesShapesAndPasses(t *testing.T) {
 			{Name: "x", Spec: spec(2, 3), Home: true, Of: kernels.None},
 			{Name: "h", Spec: spec(2, 4), Ref: arena.Ref{Region: ir.Scratch, Offset: 256}, Of: kernels.None},
 			{Name: "dh", Spec: spec(4, 2), Ref: arena.Ref{Region: ir.Scratch}, Of: kernels.None},
+			{Name: "dh", Spec: spec(8), Ref: arena.Ref{Region: ir.Scratch, Offset: 1024}, Of: kernels.None}, // of the same name
 		},
 		Instrs: []ir.Instr{
 			{Op: kernels.Neg, In: []kernels.Value{0}, Out: []kernels.Value{1}},
-			{Op: kernels.Exp, In: []kernels.Value{1}, Out: []kernels.Value{2}, Backward: true},
+			{Op: kernels.Exp, In: []kernels.Value{1}, Out: []kernels.Value{3, 2}, Backward: true},
 			{Op: kernels.Neg, In: []kernels.Value{1}, Out: []kernels.Value{2}, Backward: true, Recomputed: true},
 		},
 		Problem: arena.Problem{Buffers: []arena.Buffer{

@@ -287,7 +287,7 @@ class View {
       c.beginPath(); c.moveTo(this.barWidth + 10, this.barY(r.at + r.bytes / 2)); c.lineTo(this.barWidth + 20, y[i]); c.stroke();
       c.fillStyle = css("--ink");
       c.font = "600 12px system-ui, sans-serif";
-      const name = r.name.length > 17 ? r.name.slice(0, 16) + "…" : r.name;
+      const name = r.name.length > 16 ? r.name.slice(0, 14) + "…" : r.name;
       c.fillText(name, this.barWidth + 24, y[i] - (gap > 25 ? 6 : 0));
       c.fillStyle = css("--faint");
       c.font = "11px system-ui, sans-serif";
