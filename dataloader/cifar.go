@@ -97,11 +97,8 @@ func (f *cifarFormat) record() int { return len(f.labels) + cifarImage }
 
 // open reads both parts from dir or from its folder.
 func (f *cifarFormat) open(dir string) (train, test Dataset, err error) {
-	if inner := filepath.Join(dir, f.folder); isDir(inner) {
-		dir = inner
-	}
-	if !isDir(dir) {
-		return nil, nil, fmt.Errorf("%s: no directory %s: %w", f.name, dir, fs.ErrNotExist)
+	if dir, err = f.find(dir); err != nil {
+		return nil, nil, err
 	}
 	train, trainErr := f.openPart(dir, f.train)
 	test, testErr := f.openPart(dir, f.test)
@@ -109,6 +106,17 @@ func (f *cifarFormat) open(dir string) (train, test Dataset, err error) {
 		return nil, nil, fmt.Errorf("%s: %w", f.name, err)
 	}
 	return train, test, nil
+}
+
+// find returns dir or its folder.
+func (f *cifarFormat) find(dir string) (string, error) {
+	if inner := filepath.Join(dir, f.folder); isDir(inner) {
+		dir = inner
+	}
+	if !isDir(dir) {
+		return "", fmt.Errorf("%s: no directory %s: %w", f.name, dir, fs.ErrNotExist)
+	}
+	return dir, nil
 }
 
 // isDir reports whether path is a directory.
@@ -196,12 +204,20 @@ func (f *cifarFormat) readRecords(path string, r io.Reader, dst []byte) error {
 	case err != io.EOF:
 		return fmt.Errorf("%s %s: end at byte %d: %w", f.name, path, len(dst), err)
 	}
-	for i := 0; i < len(dst); i += size {
-		for k, label := range f.labels {
-			if got := int(dst[i+k]); got >= label.classes {
-				return &FormatError{File: path, Offset: int64(i + k), What: fmt.Sprintf("%s of record %d", label.name, i/size),
-					Want: fmt.Sprintf("0 to %d", label.classes-1), Got: fmt.Sprint(got)}
-			}
+	for i := range len(dst) / size {
+		if err := f.checkLabels(path, dst[i*size:], i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLabels checks the labels of record number i.
+func (f *cifarFormat) checkLabels(path string, record []byte, i int) error {
+	for k, label := range f.labels {
+		if got := int(record[k]); got >= label.classes {
+			return &FormatError{File: path, Offset: int64(i*f.record() + k), What: fmt.Sprintf("%s of record %d", label.name, i),
+				Want: fmt.Sprintf("0 to %d", label.classes-1), Got: fmt.Sprint(got)}
 		}
 	}
 	return nil
@@ -220,13 +236,16 @@ func (f *cifarFormat) sizeError(path string, records int, got int64) error {
 
 // dataset returns the dataset of the records.
 func (f *cifarFormat) dataset(records []byte) *cifar {
-	c := &cifar{records: records, size: f.record(), fields: []Field{
-		{Name: "x", Type: arena.Uint8, Shape: []int{3, cifarSide, cifarSide}, Scale: 1.0 / 255},
-	}}
+	return &cifar{records: records, size: f.record(), fields: f.fields()}
+}
+
+// fields returns the fields of a sample.
+func (f *cifarFormat) fields() []Field {
+	fields := []Field{{Name: "x", Type: arena.Uint8, Shape: []int{3, cifarSide, cifarSide}, Scale: 1.0 / 255}}
 	for _, label := range slices.Backward(f.labels) {
-		c.fields = append(c.fields, Field{Name: label.field, Type: arena.Uint8})
+		fields = append(fields, Field{Name: label.field, Type: arena.Uint8})
 	}
-	return c
+	return fields
 }
 
 // cifar is a dataset of records in memory. Its fields are the parts of a record from the last to

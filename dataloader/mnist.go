@@ -33,8 +33,21 @@ func MNIST(dir string, shape ...int) (train, test Dataset, err error) {
 // mnistPart reads the images and labels of one part.
 func mnistPart(dir, part string, shape []int) (Dataset, error) {
 	images, imagesErr := openPart(dir, part+"-images-idx3-ubyte")
-	labels, labelsErr := openPart(dir, part+"-labels-idx1-ubyte")
-	if err := errors.Join(imagesErr, labelsErr); err != nil {
+	if imagesErr != nil { // say as well what is wrong with the labels
+		_, labelsErr := openPart(dir, part+"-labels-idx1-ubyte")
+		return nil, errors.Join(imagesErr, labelsErr)
+	}
+	labels, err := mnistLabels(dir, part, images)
+	if err != nil {
+		return nil, err
+	}
+	return FromSlices(images.Len(), images.Array("x", shape...).Scaled(1.0/255, 0), labels.Array("y"))
+}
+
+// mnistLabels reads the labels of one part, and checks that they are those of the images.
+func mnistLabels(dir, part string, images *IDX) (*IDX, error) {
+	labels, err := openPart(dir, part+"-labels-idx1-ubyte")
+	if err != nil {
 		return nil, err
 	}
 	if images.Type != arena.Uint8 {
@@ -56,18 +69,27 @@ func mnistPart(dir, part string, shape []int) (Dataset, error) {
 	if images.Len() == 0 {
 		return nil, fmt.Errorf("%s: %w", images.File, ErrEmpty)
 	}
-	return FromSlices(images.Len(), images.Array("x", shape...).Scaled(1.0/255, 0), labels.Array("y"))
+	return labels, nil
 }
 
-// openPart reads the file called name, under any of the names with which it is published.
+// openPart reads the file called name.
 func openPart(dir, name string) (*IDX, error) {
+	path, err := partPath(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return OpenIDX(path, 0)
+}
+
+// partPath returns the path of the file called name, under any of the names with which it is published.
+func partPath(dir, name string) (string, error) {
 	dotted := strings.Replace(name, "-idx", ".idx", 1)
 	for _, n := range []string{name, name + ".gz", dotted, dotted + ".gz"} {
 		path := filepath.Join(dir, n)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		return OpenIDX(path, 0)
+		return path, nil
 	}
-	return nil, missingFile(filepath.Join(dir, name), "a file, plain or .gz")
+	return "", missingFile(filepath.Join(dir, name), "a file, plain or .gz")
 }

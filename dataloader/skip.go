@@ -22,7 +22,7 @@ type SkipOptions struct {
 	// gives it again. nil: IsBad.
 	Bad func(err error) bool
 	// Log gets one warning for each bad sample, with its index, the replacement and the error. nil:
-	// slog.Default().
+	// nothing is logged.
 	Log *slog.Logger
 }
 
@@ -160,7 +160,7 @@ func (s *Skipping) note(index, instead int, cause error) error {
 	s.count.Add(1)
 	log := s.log
 	if log == nil {
-		log = slog.Default()
+		log = slog.New(slog.DiscardHandler)
 	}
 	args := []any{"sample", index, "error", cause}
 	if instead >= 0 {

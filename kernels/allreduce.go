@@ -27,8 +27,9 @@ type AllReduceAttrs struct {
 // With another Kind it is that operation, on the rows of a bucket instead of on tensors.
 //
 // Every rank runs the same operations in the same order. On kernels/cpu and kernels/emu
-// AllReduce returns at once, so that other calls run meanwhile; on kernels/cuda it returns with the
-// sums, and Await does nothing. Neither has a gradient: the compiler adds them after the gradients.
+// AllReduce returns at once, so that other calls run meanwhile, and on kernels/cuda with a group that
+// Device.Join made; else it returns there with the sums, and Await does nothing. Neither has a
+// gradient: the compiler adds them after the gradients.
 var AllReduce = Register(&Op{
 	Name: "all_reduce", Updates: reducedOperands, OnHost: true,
 	Infer: func(attrs any, in []Spec) ([]Spec, error) { return inferReduced("all_reduce", attrs, in) },

@@ -65,7 +65,7 @@ type Device interface {
 type HostStager interface {
 	// StagingBytes returns the bytes of pinned memory that a call on such operands needs, 0 for
 	// none.
-	StagingBytes(op *Op, in, out []Spec) int64
+	StagingBytes(op *Op, attrs any, in, out []Spec) int64
 }
 
 // ReferenceRunner is the capability of a device that executes operations without a kernel by their

@@ -63,6 +63,9 @@ func (t *Trainer) pass(ctx context.Context, name string, p *epochPass, ds datalo
 	defer func() { t.left(err, returned) }()
 	r, err = t.runPass(ctx, name, p, ds)
 	returned = true
+	if err == nil {
+		t.logPass(name, r)
+	}
 	return r, err
 }
 

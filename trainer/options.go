@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"log/slog"
 	"strings"
 
 	"gorgonia.org/gorgonia"
@@ -193,6 +194,9 @@ type Options struct {
 	// Progress is called after every step of Fit, Steps and Evaluate, in the caller's goroutine.
 	// Default: no call.
 	Progress func(Progress)
+	// Logger gets a line when the trainer is made, after each pass, and for each step that is skipped,
+	// a Restore and an Unfreeze. Default: nothing is logged. A step without such an event logs nothing.
+	Logger *slog.Logger
 	// Debug checks after every operation that it changed no byte of scratch outside the buffers
 	// that are live, and names the operation if it did (arena.OverrunError). Bytes that no buffer
 	// uses are NaN meanwhile. Default: off. It is slow, enlarges the plan, and needs pinned memory for

@@ -336,6 +336,7 @@ func (p *epochPass) finishStep(ctx context.Context, s *slot) error {
 		return p.exchangeCauses(ctx, s, p.tooMany(s, p.diagnose(s)))
 	}
 	if o != succeeded {
+		p.logSkipped(s, o)
 		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
 			return p.stepError(s.batch.Step, err)
 		}

@@ -200,7 +200,7 @@ func TestARankThatWaitsForSamplesSeesThatTheGroupIsBroken(t *testing.T) {
 // sharing is a device that pins memory of its own for functions of the host, and so for sums over ranks.
 type sharing struct{ kernels.Device }
 
-func (sharing) StagingBytes(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 0 }
+func (sharing) StagingBytes(*kernels.Op, any, []kernels.Spec, []kernels.Spec) int64 { return 0 }
 
 func TestRanksThatShareAGPUAreRefused(t *testing.T) {
 	dev := &sharing{cputest.Open(t, cpu.Options{Threads: 1})}

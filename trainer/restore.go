@@ -80,6 +80,7 @@ func (t *Trainer) Restore(ctx context.Context, src StateSource, opt RestoreOptio
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
+	t.plan.opt.logger().Info("restored", "step", t.trainedSteps(), "differences", len(done.Differences))
 	return done, nil
 }
 

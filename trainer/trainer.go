@@ -97,6 +97,7 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 		return nil, err
 	}
 	opened = true
+	t.logMade()
 	return t, nil
 }
 

@@ -44,6 +44,7 @@ func (t *Trainer) Unfreeze(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.plan.stage++
+	t.plan.opt.logger().Info("unfreeze", "stage", t.plan.stage)
 	for i, n := range t.counters.updates {
 		t.counters.before += n
 		t.counters.updates[i] = 0

@@ -55,15 +55,6 @@ func (in *input) listClasses(f flags) error {
 	return nil
 }
 
-// findClasses notes the classes that the dataset has.
-func (in *input) findClasses(of func(field string) []string) {
-	for _, name := range in.labels {
-		if list := of(name); list != nil {
-			in.classes[name] = list
-		}
-	}
-}
-
 // readClasses returns the names of classes of a pack, by field; or those of a text with one name a
 // line, for the field "".
 func readClasses(path string) (map[string][]string, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,7 +80,7 @@ func formatOf(f flags) (*format, error) {
 	}
 	switch ext := filepath.Ext(name); {
 	case f.format == "arrow" || f.format == "" && slices.Contains([]string{".arrow", ".arrows", ".feather"}, ext):
-		return nil, fmt.Errorf("%s: Arrow is read by dataloader/arrow, a module of its own: write a program with its Open and pack.Write: %w", f.input, errUsage)
+		return nil, fmt.Errorf("%s: Arrow is read by dataloader/arrow, a module of its own: pack it by the three lines in that package's documentation: %w", f.input, errUsage)
 	case f.format != "":
 		return nil, fmt.Errorf("-format %s: want one of %s: %w", f.format, strings.Join(formatNames(), ", "), errUsage)
 	}
@@ -138,6 +139,26 @@ func open(ctx context.Context, f flags) (*input, error) {
 		return nil, errors.Join(fmt.Errorf("-encoded: no field with images: mark one, as -h says: %w", errUsage), in.close())
 	}
 	return in, nil
+}
+
+// opened keeps an open dataset, and the classes that it has found.
+func (in *input) opened(d interface {
+	dataloader.Dataset
+	io.Closer
+}) error {
+	in.Dataset, in.close = d, d.Close
+	table, ok := d.(interface {
+		Classes(field string) []string
+	})
+	if !ok {
+		return nil
+	}
+	for _, name := range in.labels {
+		if list := table.Classes(name); list != nil {
+			in.classes[name] = list
+		}
+	}
+	return nil
 }
 
 // pipeline returns the decoder of images. Those that stay encoded need no size.
@@ -200,8 +221,7 @@ func (in *input) openShards(f flags) error {
 	if err != nil {
 		return err
 	}
-	in.Dataset, in.close = d, d.Close
-	return nil
+	return in.opened(d)
 }
 
 // openParquet opens Parquet files.
@@ -214,9 +234,7 @@ func (in *input) openParquet(f flags) error {
 	if err != nil {
 		return err
 	}
-	in.Dataset, in.close = d, d.Close
-	in.findClasses(d.Classes)
-	return nil
+	return in.opened(d)
 }
 
 // openArrays opens files of NumPy.
@@ -229,8 +247,7 @@ func (in *input) openArrays(f flags) error {
 	if err != nil {
 		return err
 	}
-	in.Dataset, in.close = d, d.Close
-	return nil
+	return in.opened(d)
 }
 
 // openCSV opens a table of text.
@@ -257,9 +274,7 @@ func (in *input) openCSV(f flags) error {
 	if err != nil {
 		return err
 	}
-	in.Dataset, in.close = d, d.Close
-	in.findClasses(d.Classes)
-	return nil
+	return in.opened(d)
 }
 
 // openLines opens JSON lines.
@@ -280,9 +295,7 @@ func (in *input) openLines(f flags) error {
 	if err != nil {
 		return err
 	}
-	in.Dataset, in.close = d, d.Close
-	in.findClasses(d.Classes)
-	return nil
+	return in.opened(d)
 }
 
 // held is the number of decoded pieces of a file, which may be larger than memory.
@@ -297,8 +310,7 @@ func (in *input) openTokens(f flags) error {
 	if err != nil {
 		return err
 	}
-	in.Dataset, in.close = d, d.Close
-	return nil
+	return in.opened(d)
 }
 
 // known opens the part of a data set that package dataloader reads.

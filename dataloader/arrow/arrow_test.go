@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -239,6 +240,9 @@ func TestAMappedFileThatShrinksIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, opt := range ways {
+		if !opt.NoMapping && runtime.GOOS == "windows" { // which keeps a mapped file as long as it is
+			continue
+		}
 		d, err := arrow.Open(path, opt)
 		if err != nil {
 			t.Fatal(err)

@@ -20,6 +20,15 @@
 // dictionaries of the file, which are read again for each record batch. The memory is used again. A
 // record batch costs some garbage of the library: the metadata, and a decoder for each compressed one.
 //
+// # Packing
+//
+// The command evenkeel-pack does not read Arrow files, since this package is a module of its own. A
+// program packs them in three lines:
+//
+//	d, err := arrow.Open("train.arrow", arrow.Options{Columns: []arrow.Column{{Name: "x"}, {Name: "label", FindClasses: true}}})
+//	err = pack.Write(ctx, "train.pack", d, pack.WriteOptions{Classes: map[string][]string{"label": d.Classes("label")}})
+//	err = d.Close()
+//
 // # What is read
 //
 // Booleans, integers, floating-point numbers, decimals, dates, times, text and bytes of all forms

@@ -175,7 +175,7 @@ func (t *tables) findClasses(ctx context.Context, workers int) error {
 		if !f.FindClasses {
 			continue
 		}
-		if problem := f.index(f.found.Sorted()); problem != "" {
+		if problem := f.labels.Set(f.found.Sorted(), true, f.Type, f.Field.Fill); problem != "" {
 			errs = append(errs, &dataloader.FieldError{Index: k, Name: f.Name, Problem: problem})
 		}
 	}
@@ -278,7 +278,7 @@ func (d *Dataset) Columns() []string { return slices.Clone(d.tables.names) }
 func (d *Dataset) Classes(name string) []string {
 	for _, f := range d.tables.fields {
 		if f.Name == name {
-			return slices.Clone(f.Classes)
+			return f.labels.Texts()
 		}
 	}
 	return nil
@@ -300,7 +300,7 @@ func (d *Dataset) Fingerprint() uint64 {
 		fmt.Fprintln(h, storage.Fingerprint(f))
 	}
 	for _, f := range d.tables.fields {
-		fmt.Fprintf(h, "%q %q\n", f.Columns, f.Classes)
+		fmt.Fprintf(h, "%q %q\n", f.Columns, f.labels.Texts())
 		if f.Fill != nil {
 			fmt.Fprintln(h, math.Float64bits(f.fill))
 		}

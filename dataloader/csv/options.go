@@ -100,8 +100,8 @@ type field struct {
 	size   int // bytes of a number
 	bytes  int // of a sample, 0 with a Decoder
 	fill   float64
-	labels map[string]int32 // by class
-	found  classes.Found    // with FindClasses
+	labels classes.Labels
+	found  classes.Found // with FindClasses
 }
 
 // target is where the values of a column go. A column may have none, or several.
@@ -205,16 +205,9 @@ func (x *field) complete() string {
 		}
 	}
 	if text {
-		return x.index(x.Classes)
+		return x.labels.Set(x.Classes, x.FindClasses, x.Type, x.Fill)
 	}
 	return ""
-}
-
-// index sets the classes.
-func (x *field) index(list []string) (problem string) {
-	x.Classes = list
-	x.labels, problem = classes.Index(list, x.FindClasses, x.Type, x.Fill)
-	return problem
 }
 
 // numbered returns the names of n columns without a header.

@@ -251,8 +251,8 @@ func (b *block) store(p *parser, row int, x target, v []byte, missing map[string
 		return nil
 	}
 	dst := column.Data[b.Place(row)*f.bytes+x.place*f.size:][:f.size]
-	if f.Classes != nil {
-		if i, ok := f.labels[string(v)]; ok {
+	if f.labels.Used() {
+		if i, ok := f.labels.Of(v); ok {
 			number.PutInt(f.Type, dst, int64(i))
 			return nil
 		}
@@ -265,7 +265,7 @@ func (b *block) store(p *parser, row int, x target, v []byte, missing map[string
 		}
 		number.Put(f.Type, dst, f.fill)
 		return nil
-	case f.Classes != nil:
+	case f.labels.Used():
 		wrong = "another text"
 	default:
 		wrong = number.Store(f.Type, dst, v)
@@ -281,8 +281,8 @@ func (b *block) store(p *parser, row int, x target, v []byte, missing map[string
 		return p.problem(f.what(x), "a finite number, or Field.NonFinite", fmt.Sprintf("%q", v))
 	}
 	want := fmt.Sprintf("a number that %v holds", f.Type)
-	if f.Classes != nil {
-		want = fmt.Sprintf("one of %d classes", len(f.Classes))
+	if f.labels.Used() {
+		want = fmt.Sprintf("one of %d classes", f.labels.Len())
 	}
 	hint := ""
 	if wrong == "no number" && strings.ContainsFunc(string(v), unicode.IsLetter) {

@@ -148,7 +148,7 @@ func (l *lines) findClasses(ctx context.Context, workers int) error {
 	var errs []error
 	for i, k := range which {
 		f := l.fields[k]
-		if problem := f.index(find.fields[i].found.Sorted()); problem != "" {
+		if problem := f.labels.Set(find.fields[i].found.Sorted(), true, f.Type, f.Fill); problem != "" {
 			errs = append(errs, &dataloader.FieldError{Index: k, Name: f.Name, Problem: problem})
 		}
 	}
@@ -288,7 +288,7 @@ func (l *lines) Sizes() []int {
 func (d *Dataset) Classes(name string) []string {
 	for _, f := range d.lines.fields {
 		if f.Name == name {
-			return slices.Clone(f.Classes)
+			return f.labels.Texts()
 		}
 	}
 	return nil
@@ -301,7 +301,7 @@ func (d *Dataset) Fingerprint() uint64 {
 		fmt.Fprintln(h, storage.Fingerprint(f))
 	}
 	for _, f := range d.lines.fields {
-		fmt.Fprintf(h, "%q %q\n", f.Path, f.Classes)
+		fmt.Fprintf(h, "%q %q\n", f.Path, f.labels.Texts())
 		if f.Fill != nil {
 			fmt.Fprintln(h, math.Float64bits(*f.Fill))
 		}

@@ -89,9 +89,9 @@ type field struct {
 	out    dataloader.Field
 	bytes  int // of a sample, 0 with a Decoder
 	elems  int
-	size   int              // of an element
-	labels map[string]int32 // by class
-	found  *classes.Found   // nil, but while classes are found
+	size   int // of an element
+	labels classes.Labels
+	found  *classes.Found // nil, but while classes are found
 }
 
 // node is a key on the way to members.
@@ -168,14 +168,7 @@ func (x *field) complete() string {
 		return fmt.Sprintf("%v does not hold the fill %v", x.Type, *x.Fill)
 	}
 	if text {
-		return x.index(x.Classes)
+		return x.labels.Set(x.Classes, x.FindClasses, x.Type, x.Fill)
 	}
 	return ""
-}
-
-// index sets the classes.
-func (x *field) index(list []string) (problem string) {
-	x.Classes = list
-	x.labels, problem = classes.Index(list, x.FindClasses, x.Type, x.Fill)
-	return problem
 }

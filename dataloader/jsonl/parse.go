@@ -264,18 +264,18 @@ func (b *block) element(f *field, dst []byte, v jsontext.Value) (want, got strin
 		return "", ""
 	case kind == 'n' && f.found != nil: // an error when the value is read
 		return "", ""
-	case f.labels != nil && kind == '"':
+	case f.labels.Used() && kind == '"':
 		b.value, _ = jsontext.AppendUnquote(b.value[:0], v) // the text is valid
 		if f.found != nil {
 			return f.found.Add(b.value), "more of them"
 		}
-		i, ok := f.labels[string(b.value)]
+		i, ok := f.labels.Of(b.value)
 		if !ok {
-			return fmt.Sprintf("one of %d classes", len(f.Classes)), values.Shorten(v)
+			return fmt.Sprintf("one of %d classes", f.labels.Len()), values.Shorten(v)
 		}
 		number.PutInt(f.Type, dst, int64(i))
 		return "", ""
-	case f.labels != nil:
+	case f.labels.Used():
 		return "a string", values.Shorten(v)
 	case kind == 't' || kind == 'f':
 		x := 0.0

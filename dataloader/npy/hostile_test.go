@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -87,6 +88,9 @@ func TestAFileThatShrinksIsAnError(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "a.npy")
 	for _, unmapped := range []bool{false, true} {
+		if !unmapped && runtime.GOOS == "windows" { // which keeps a mapped file as long as it is
+			continue
+		}
 		if err := os.WriteFile(path, whole, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -184,6 +185,9 @@ func TestLongValuesNeedAnOption(t *testing.T) {
 // A file that shrinks while it is open is an error of each read, mapped or not.
 func TestAFileThatShrinksIsAnError(t *testing.T) {
 	for _, mapped := range []bool{false, true} {
+		if mapped && runtime.GOOS == "windows" { // which keeps a mapped file as long as it is
+			continue
+		}
 		ds := &made{n: 200, fields: []dataloader.Field{{Name: "x", Type: arena.Uint8, Shape: []int{4096}}}, failing: -1}
 		p := write(t, ds, pack.WriteOptions{})
 		d := open(t, p, pack.Options{Mapped: mapped})

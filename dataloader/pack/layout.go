@@ -97,7 +97,7 @@ func (f field) classProblem() string {
 	if f.Type == encodedType {
 		return "it is encoded"
 	}
-	_, problem := classes.Index(f.Classes, false, types[f.Type], nil)
+	problem := new(classes.Labels).Set(f.Classes, false, types[f.Type], nil)
 	return problem
 }
 

@@ -75,7 +75,7 @@ func (r *columnReader) load(ctx context.Context, c *column, rows int, buf *table
 		case pageData, pageDataV2:
 			most := int64(all - buf.Values())
 			if c.reps != nil {
-				most = 2*int64(all) + 64 // so that a longer list is found, row by row
+				most = max(2*int64(all)+64, int64(len(body))) // so that a longer list is found, row by row
 			}
 			if h.values > most {
 				return r.fail("values of a page", fmt.Sprintf("at most %d", most), fmt.Sprint(h.values), nil)

@@ -15,14 +15,14 @@ import (
 
 // Map maps the file that f reads into memory and returns it as a File whose ReadAt copies from
 // there, and the mapped bytes. It takes over f: closing the result unmaps and closes it. f must be a
-// file of this machine, from [OpenFile] or from [Open] in a [Folder]; else, and on systems without
-// mmap, the error wraps errors.ErrUnsupported and f is as before.
+// file of this machine, from [OpenFile] or from [Open] in a [Folder]; else, and on systems other than
+// Unix and Windows, the error wraps errors.ErrUnsupported and f is as before.
 //
-// A mapped file that another process shortens faults where it is touched beyond its new end. ReadAt
-// of the returned File, and [CopyMapped], report that as io.ErrUnexpectedEOF; another access to the
-// bytes ends the process. Nothing may touch the bytes after Close. Small reads at random offsets are
-// 2 to 3 times as fast as with ReadAt of a file that is not mapped; for reads of many KiB it makes
-// no difference.
+// Windows keeps a mapped file from being shortened. Elsewhere one that another process shortens faults
+// where it is touched beyond its new end. ReadAt of the returned File, and [CopyMapped], report that as
+// io.ErrUnexpectedEOF; another access to the bytes ends the process. Nothing may touch the bytes after
+// Close. Small reads at random offsets are 2 to 3 times as fast as with ReadAt of a file that is not
+// mapped; for reads of many KiB it makes no difference.
 func Map(f File) (File, []byte, error) {
 	o, ok := f.(*opened)
 	var file *os.File

@@ -242,7 +242,7 @@ func NewTarget(k int, c Column, t Type) (*Target, error) {
 		if g.Field.Type == 0 {
 			g.Field.Type = arena.Int32
 		}
-		if p := g.index(c.Classes, c); p != "" {
+		if p := g.labels.Set(c.Classes, c.FindClasses, g.Field.Type, c.Fill); p != "" {
 			return fail("%s", p)
 		}
 	}

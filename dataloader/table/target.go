@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/dataloader/internal/classes"
@@ -18,10 +17,9 @@ type Target struct {
 	bytes   int // bytes of the field
 	copies  bool
 	decoder dataloader.Decoder
-	classes []string
-	labels  map[string]int32 // by class
-	found   *classes.Found   // not nil while classes are found
-	filled  []byte           // fill in the storage type
+	labels  classes.Labels
+	found   *classes.Found // not nil while classes are found
+	filled  []byte         // fill in the storage type
 }
 
 // Problem says why a value cannot be stored. It unwraps to [dataloader.ErrFormat].
@@ -50,15 +48,8 @@ func (t *Target) Decode(at dataloader.At, encoded, dst []byte) error {
 	return t.decoder.Decode(at, encoded, dst)
 }
 
-// index sets the classes of the column. It returns "" or what is wrong.
-func (t *Target) index(list []string, c Column) (problem string) {
-	t.classes = list
-	t.labels, problem = classes.Index(list, c.FindClasses, t.Field.Type, c.Fill)
-	return problem
-}
-
 // Classes returns the classes of a column with Column.Classes or FindClasses, else nil.
-func (t *Target) Classes() []string { return slices.Clone(t.classes) }
+func (t *Target) Classes() []string { return t.labels.Texts() }
 
 // Finding reports whether the classes of the column, with Column.FindClasses, are not known yet. Text
 // then collects the texts and writes nothing, and missing values are left out, until Found.
@@ -70,7 +61,7 @@ func (t *Target) Found(k int, c Column) error {
 	if t.found == nil {
 		return nil
 	}
-	problem := t.index(t.found.Sorted(), c)
+	problem := t.labels.Set(t.found.Sorted(), true, t.Field.Type, c.Fill)
 	if t.found = nil; problem != "" {
 		return &dataloader.FieldError{Index: k, Name: c.fieldName(), Problem: problem}
 	}
@@ -85,9 +76,9 @@ func (t *Target) Text(dst, text []byte) *Problem {
 		}
 		return nil
 	}
-	k, ok := t.labels[string(text)]
+	k, ok := t.labels.Of(text)
 	if !ok {
-		return &Problem{Want: fmt.Sprintf("one of the %d texts in Classes", len(t.labels)), Got: quoted(text)}
+		return &Problem{Want: fmt.Sprintf("one of the %d texts in Classes", t.labels.Len()), Got: quoted(text)}
 	}
 	v := [1]int64{int64(k)}
 	return t.storeInts(v[:], dst)

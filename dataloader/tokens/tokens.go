@@ -32,8 +32,9 @@ type Options struct {
 	Vocabulary int
 	// Single gives one field "tokens" of Window+1 tokens, in place of x and y.
 	Single bool
-	// Unmapped reads with ReadAt where a file could be mapped. Pages of a mapped file that were read
-	// count as resident memory of the process while they are in the page cache.
+	// Unmapped reads with ReadAt where a file could be mapped, which takes more time for each sample.
+	// Pages of a mapped file that were read count as resident memory of the process while they are in
+	// the page cache; those that ReadAt reads do not.
 	Unmapped bool
 }
 
@@ -166,6 +167,9 @@ func (d *Dataset) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) err
 	}
 	i := sort.SearchInts(d.starts, at.Index+1) - 1
 	offset := d.opt.Header + int64(at.Index-d.starts[i])*int64(d.opt.Stride)*d.size
+	if len(dst) == 2 && d.size == 2 {
+		return d.readBoth(ctx, d.files[i], dst[0], dst[1], offset)
+	}
 	for k, b := range dst {
 		if err := d.read(ctx, d.files[i], b, offset+int64(k)*d.size); err != nil {
 			return err
@@ -182,24 +186,42 @@ func (d *Dataset) read(ctx context.Context, f storage.File, dst []byte, offset i
 	if err := storage.ReadAt(ctx, f, src, offset); err != nil {
 		return err
 	}
+	if d.size == 2 {
+		return d.check(f, dst, widen(dst, src), offset)
+	}
+	most := uint32(0)
+	for i := range n {
+		t := binary.LittleEndian.Uint32(src[4*i:])
+		most = max(most, t)
+		binary.NativeEndian.PutUint32(dst[4*i:], t)
+	}
+	return d.check(f, dst, most, offset)
+}
+
+// readBoth fills x and y with tokens of 16 bits, those of y one token later, in one read: to the end of
+// y, which has room for twice as many.
+func (d *Dataset) readBoth(ctx context.Context, f storage.File, x, y []byte, offset int64) error {
+	src := y[len(y)-len(y)/2-2:]
+	if err := storage.ReadAt(ctx, f, src, offset); err != nil {
+		return err
+	}
+	if err := d.check(f, x, widen(x, src[:len(src)-2]), offset); err != nil {
+		return err
+	}
+	return d.check(f, y, widen(y, src[2:]), offset+2)
+}
+
+// check returns an error for the first token in dst, tokens from offset on, that is not in the
+// vocabulary. most is the largest one.
+func (d *Dataset) check(f storage.File, dst []byte, most uint32, offset int64) error {
 	limit := uint32(math.MaxInt32)
 	if d.opt.Vocabulary > 0 {
 		limit = uint32(d.opt.Vocabulary) - 1
 	}
-	most := uint32(0)
-	if d.size == 2 {
-		most = widen(dst, src)
-	} else {
-		for i := range n {
-			t := binary.LittleEndian.Uint32(src[4*i:])
-			most = max(most, t)
-			binary.NativeEndian.PutUint32(dst[4*i:], t)
-		}
-	}
 	if most <= limit {
 		return nil
 	}
-	for i := range n {
+	for i := range len(dst) / 4 {
 		if t := binary.NativeEndian.Uint32(dst[4*i:]); t > limit {
 			return &dataloader.FormatError{File: f.Name(), Offset: offset + int64(i)*d.size, What: "token",
 				Want: fmt.Sprintf("0 to %d", limit), Got: fmt.Sprint(t)}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +173,9 @@ func TestMistakesAreNamed(t *testing.T) {
 
 func TestAFileThatShrinksIsAnError(t *testing.T) {
 	for _, unmapped := range []bool{false, true} {
+		if !unmapped && runtime.GOOS == "windows" { // which keeps a mapped file as long as it is
+			continue
+		}
 		path := filepath.Join(t.TempDir(), "t.bin")
 		if err := os.WriteFile(path, make([]byte, 1<<20), 0o666); err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func (s *server) open(ctx context.Context, dev kernels.Device, train, test datal
 		return err
 	}
 	if f.checkpoint != "" {
-		if s.folder, err = run.OpenFolder(s.ctx, s.trainer, f.checkpoint, f.resume, f.every, out); err != nil {
+		if s.folder, err = run.OpenFolder(s.ctx, s.trainer, f.checkpoint, f.resume, f.every, nil, out); err != nil {
 			return err
 		}
 		s.status.Epochs = s.trainer.Position().Epoch

@@ -22,15 +22,15 @@ func TestRanksOfMPILearnAsOneWithAllSamples(t *testing.T) {
 			for _, strict := range []bool{false, true, false} {
 				r := e.start(t, ranks, fmt.Sprint("-strict=", strict)).wait()
 				what := fmt.Sprintf("%d ranks, strict %v", ranks, strict)
-				if n := strings.Count(r.out, ", right true\n"); n != 4 || r.code != 0 {
-					t.Errorf("%s: %d of 4 networks are right, code %d: %s", what, n, r.code, r.out)
+				if n := strings.Count(r.out, ", right true\n"); n != 6 || r.code != 0 {
+					t.Errorf("%s: %d of 6 networks are right, code %d: %s", what, n, r.code, r.out)
 				}
-				if n := strings.Count(r.out, "the bits of a local group: true\n"); n != 4 && (strict || ranks < 3) { // a sum of two has one order
-					t.Errorf("%s: %d of 4 networks have the bits of a local group: %s", what, n, r.out)
+				if n := strings.Count(r.out, "the bits of a local group: true\n"); n != 6 && (strict || ranks < 3) { // a sum of two has one order
+					t.Errorf("%s: %d of 6 networks have the bits of a local group: %s", what, n, r.out)
 				}
 				learned := regexp.MustCompile(`(?m)^rank \d+: (.*) learned (.*)$`).FindAllStringSubmatch(r.out, -1)
-				if len(learned) != 4*ranks {
-					t.Errorf("%s: %d lines of 4 networks: %s", what, len(learned), r.out)
+				if len(learned) != 6*ranks {
+					t.Errorf("%s: %d lines of 6 networks: %s", what, len(learned), r.out)
 				}
 				for _, m := range learned {
 					key := fmt.Sprint(m[1], strict)

@@ -59,10 +59,10 @@ func OpenChecked(t testing.TB, o cuda.Options) Device {
 }
 
 // Unordered returns what the emulated driver has reported about the order of accesses since the
-// last Open: races, and copies of memory that is not pinned.
+// last Open: races, copies of memory that is not pinned, and mistakes in the use of NCCL.
 func Unordered() (found []string) {
 	for _, r := range fakecuda.Reports() {
-		if strings.HasPrefix(r, "race:") || strings.HasPrefix(r, "pageable:") {
+		if strings.HasPrefix(r, "race:") || strings.HasPrefix(r, "pageable:") || strings.HasPrefix(r, "nccl:") {
 			found = append(found, r)
 		}
 	}

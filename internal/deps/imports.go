@@ -49,7 +49,7 @@ var rules = map[string]rule{
 	asmDir + "/reduce":          {ours: asmDir},
 	asmDir + "/transpose":       {ours: asmDir},
 	asmDir + "/update":          {ours: "internal/float16 kernels kernels/internal/numeric " + asmDir},
-	"kernels/cuda":              {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
+	"kernels/cuda":              {ours: "arena group kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
 	"kernels/emu":               {ours: "arena group kernels kernels/internal/devcheck kernels/internal/mapped"},
 	"kernels/kerneltest":        {ours: "arena kernels internal/float16 internal/seed"},
 	"dataloader":                {ours: "arena"},
@@ -106,7 +106,7 @@ var rules = map[string]rule{
 	"internal/peer/python":      {},
 	"examples/images": {ours: examples.ours + " dataloader/images dataloader/pack dataloader/parquet dataloader/shards",
 		other: examples.other + " github.com/parquet-go/parquet-go"},
-	"internal/peer/data": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/images/turbojpeg dataloader/parquet dataloader/shards " +
+	"internal/peer/data": {ours: "arena dataloader dataloader/csv dataloader/images dataloader/images/turbojpeg dataloader/npy dataloader/parquet dataloader/shards " +
 		"dataloader/tokens internal/peer/python", other: "github.com/dustin/go-humanize"},
 	"internal/peer/gan":         {ours: examples.ours + " internal/nets internal/peer/python", other: examples.other},
 	"internal/peer/predict":     {ours: examples.ours + " internal/nets internal/peer/python", other: examples.other},
@@ -126,7 +126,7 @@ var rules = map[string]rule{
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend internal/identity trainer/internal/layout trainer/report",
 		other: gorgonia},
-	"trainer/checkpoint": {ours: "arena dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
+	"trainer/checkpoint": {ours: "arena group dataloader internal/atomicfile trainer trainer/loop weights/safetensors", other: "golang.org/x/sys"},
 	"trainer/loop":       {ours: "dataloader trainer trainer/optim"},
 	"trainer/picture": {ours: "arena trainer trainer/report",
 		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},

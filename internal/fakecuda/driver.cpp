@@ -48,6 +48,7 @@ static const Setting settings[] = {
     {"poison", &Config::poison}, {"shared_race", &Config::shared_race}, {"shuffle", &Config::shuffle},
     {"approx_ulp", &Config::approx_ulp}, {"threads", &Config::threads}, {"skip_kernels", &Config::skip_kernels},
     {"hold", &Config::hold}, {"at_once", &Config::at_once}, {"verbose", &Config::verbose},
+    {"nccl_version", &Config::nccl_version}, {"nccl_polls", &Config::nccl_polls}, {"nccl_hang_ms", &Config::nccl_hang_ms},
 };
 
 // readEnvironment answers false where a value is no number: a typing mistake must not switch a check off.
@@ -123,6 +124,14 @@ API fakecuda_set(const char *name, int64_t value) {
       return kOk;
     }
   return kInvalidValue;
+}
+
+// fakecuda_setting answers a setting, -1 where there is none of the name.
+EXPORT int64_t fakecuda_setting(const char *name) {
+  Lock lock(state().mu);
+  for (const Setting &s : settings)
+    if (!strcmp(s.name, name)) return state().config.*s.field;
+  return -1;
 }
 
 API cuInit(unsigned flags) {

@@ -60,6 +60,9 @@ struct Config {
   int64_t hold = 0;             // until it is 0 again: 1 no work of streams begins, 2 no kernel and no graph
   int64_t at_once = 0;          // work that waits for nothing runs in the call that enqueues it: to measure the host, without its threads
   int64_t verbose = 0;          // write reports to standard error too
+  int64_t nccl_version = 22703; // of the emulated NCCL
+  int64_t nccl_polls = 2;       // calls of ncclCommGetAsyncError until a call that does not block has ended; 0: none
+  int64_t nccl_hang_ms = 5000;  // a wait for other ranks that is longer is reported
 };
 
 // Clock has a component for each stream, and the host's as component 0: how many of its operations came before.

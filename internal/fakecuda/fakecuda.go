@@ -1,6 +1,6 @@
 // Package fakecuda is an emulated NVIDIA driver: a libcuda.so.1 in C++ that holds device memory,
 // runs streams as threads, executes the PTX of programs, counts all objects, and reports data
-// races. A libcublas.so.12 runs on top of it.
+// races. A libcublas.so.12 and a libnccl.so.2 run on top of it.
 //
 // [Build] compiles both. A program linked with the driver API of cuda.h finds them through
 // LD_LIBRARY_PATH. With the tag gpu a test controls the loaded driver: [Ledger] counts live
@@ -24,7 +24,7 @@ import (
 	"sync"
 )
 
-//go:embed *.cpp *.hpp blas/*.cpp
+//go:embed *.cpp *.hpp blas/*.cpp nccl/*.cpp nccl/*.hpp
 var sources embed.FS
 
 // ErrNoCompiler: g++ is missing.
@@ -47,8 +47,8 @@ func (e *BuildError) Unwrap() error { return e.Err }
 // flags of the compiler. A product and a sum must not be fused, and the code is for this machine.
 var flags = []string{"-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-fPIC", "-fvisibility=hidden"}
 
-// Build returns a folder of the user's cache with libcuda.so.1, libcublas.so.12 and, for linking,
-// libcuda.so. It compiles them unless a call with the same sources, compiler and processor has done
+// Build returns a folder of the user's cache with libcuda.so.1, libcublas.so.12, libnccl.so.2 and, for
+// linking, libcuda.so. It compiles them unless a call with the same sources, compiler and processor has done
 // so before.
 func Build(ctx context.Context) (dir string, err error) {
 	gpp, err := exec.LookPath("g++")
@@ -141,19 +141,30 @@ func compile(ctx context.Context, gpp, work string, files []string) (string, err
 	if err := os.Mkdir(made, 0o755); err != nil {
 		return "", fmt.Errorf("fakecuda: %w", err)
 	}
-	const name, blas = "libcuda.so.1", "libcublas.so.12"
+	const name = "libcuda.so.1"
 	link := append([]string{"-shared", "-Wl,-soname," + name, "-Wl,-z,defs", "-pthread", "-o", filepath.Join(made, name)}, objects...)
 	if err := gcc(ctx, gpp, name, link); err != nil {
 		return "", err
 	}
-	both := append(slices.Clone(flags), "-shared", "-Wl,-soname,"+blas, "-Wl,-z,defs", filepath.Join(work, "src", "blas", "cublas.cpp"), "-ldl", "-o", filepath.Join(made, blas))
-	if err := gcc(ctx, gpp, blas, both); err != nil {
-		return "", err
+	for library, sources := range libraries {
+		both := append(slices.Clone(flags), "-shared", "-Wl,-soname,"+library, "-Wl,-z,defs", "-pthread", "-ldl", "-o", filepath.Join(made, library))
+		for _, source := range sources {
+			both = append(both, filepath.Join(work, "src", source))
+		}
+		if err := gcc(ctx, gpp, library, both); err != nil {
+			return "", err
+		}
 	}
 	if err := os.Symlink(name, filepath.Join(made, "libcuda.so")); err != nil {
 		return "", fmt.Errorf("fakecuda: %w", err)
 	}
 	return made, nil
+}
+
+// libraries are those on top of the driver, and their sources.
+var libraries = map[string][]string{
+	"libcublas.so.12": {"blas/cublas.cpp"},
+	"libnccl.so.2":    {"nccl/comm.cpp", "nccl/nccl.cpp"},
 }
 
 // gcc runs the compiler.

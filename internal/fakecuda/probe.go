@@ -159,7 +159,7 @@ func Touch(p unsafe.Pointer, bytes int64, write bool) error {
 }
 
 // Reports returns the mistakes that the driver has detected since the last Forget. Each begins with
-// its kind: race, pageable, fault, launch, module, unsupported or setting.
+// its kind: race, pageable, fault, launch, module, nccl, unsupported or setting.
 func Reports() []string { return texts("fakecuda_report") }
 
 // texts calls a function of the driver with 0, 1, … until it returns -1, and returns the texts.

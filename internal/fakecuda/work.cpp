@@ -34,3 +34,17 @@ API fakecuda_work(void *handle, const char *name, const fakecuda_access *accesse
   };
   return enqueue(s, std::move(op));
 }
+
+// fakecuda_enter counts a call of another library, and answers the code that it shall return: 0, one of fakecuda_fail, or -1, to do nothing and
+// answer success.
+API fakecuda_enter(const char *name) {
+  Lock lock(state().mu);
+  state().calls[plainName(name)]++;
+  return injected(plainName(name));
+}
+
+// fakecuda_tell adds a report of another library.
+EXPORT void fakecuda_tell(const char *text) {
+  Lock lock(state().mu);
+  report(text);
+}

@@ -118,6 +118,24 @@ func TestAReportHoldsAllThatWasAsked(t *testing.T) {
 	}
 }
 
+// On a machine with one GPU the parts for several are skipped, and say what they need; elsewhere they count like all others.
+func TestPartsForSeveralGPUsAreSkippedOnOne(t *testing.T) {
+	one := goodTests + "\necho '    x_test.go:1: needs 2 GPUs: there are 1'\n"
+	dir := folder(t, map[string]string{"device.test": one, "trainer.test": goodTests, "vm.test": goodTests, "peer": peerWith("0.50001", "9,9,9"), "python3": "exit 1"})
+	ok, r, _ := written(t, dir, "-small")
+	if !ok {
+		t.Errorf("the check fails: %+v", r)
+	}
+	for _, name := range []string{"nccl sums", "nccl speed"} {
+		if p := r.part(t, name); p.Status != Skipped || p.Why != "needs 2 GPUs: there are 1" {
+			t.Errorf("%s: %+v, want skipped", name, p)
+		}
+	}
+	if p := r.part(t, "nccl training"); p.Status != Passed {
+		t.Errorf("nccl training: %+v, want passed", p)
+	}
+}
+
 func TestAPartThatFailsDoesNotStopTheRest(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"device.test":  "echo '--- FAIL: TestA (0.00s)'; echo 'sudden end' >&2; kill -SEGV $$",

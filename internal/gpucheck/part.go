@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -66,8 +67,28 @@ func (c *check) parts() []part {
 	}
 	return append(all,
 		part{"promises", most, c.tests("trainer.test", append(tests, "-test.run="+promises)...)},
-		part{"graphs", most, c.tests("vm.test", append(tests, "-test.run=/cuda")...)})
+		part{"graphs", most, c.tests("vm.test", append(tests, "-test.run=/cuda")...)},
+		part{"nccl sums", most, c.several(c.tests("device.test", append(tests, "-test.run=TestCollectivesCompute|TestAStepSums")...))},
+		part{"nccl training", most, c.several(c.tests("trainer.test", append(tests, "-test.run=OnNCCL")...))},
+		part{"nccl speed", most, c.several(c.benchmarks("device.test", bench("SumOverGPUs")...))})
 }
+
+// several returns a part that needs two GPUs and NCCL: it is skipped if its output says that they are
+// missing.
+func (c *check) several(do func(context.Context, *Part) error) func(context.Context, *Part) error {
+	return func(ctx context.Context, p *Part) error {
+		err := do(ctx, p)
+		if log, e := os.ReadFile(filepath.Join(c.dir, p.Log)); e == nil {
+			if line := needsGPUs.FindString(string(log)); line != "" && (p.Tests == nil || len(p.Tests.Failed) == 0) {
+				return missing{line}
+			}
+		}
+		return err
+	}
+}
+
+// needsGPUs is what tests and benchmarks for several GPUs print where they are skipped.
+var needsGPUs = regexp.MustCompile(`needs (2 GPUs|NCCL): .*`)
 
 var workloads = []string{"w1", "w2", "w3", "w4"}
 

@@ -31,13 +31,23 @@ func line(n int) dim { return dim{n, 1, 1} }
 type stepKind int32
 
 const (
-	stepKernel stepKind = iota
-	stepCopy            // bytes from src to dst, either of which may be pinned
-	stepFill            // bytes of value at dst
-	stepGemm            // a product by cuBLAS
-	stepRecord          // an event of its stream
-	stepWait            // for an event of the other stream
-	stepHost            // a function of the host
+	stepKernel     stepKind = iota
+	stepCopy                // bytes from src to dst, either of which may be pinned
+	stepFill                // bytes of value at dst
+	stepGemm                // a product by cuBLAS
+	stepRecord              // an event of its stream
+	stepWait                // for an event of another stream
+	stepCollective          // a collective by NCCL
+	stepHost                // a function of the host
+)
+
+// streamIndex is a stream of a program.
+type streamIndex int32
+
+const (
+	onProgram   streamIndex = iota // the one that it is launched on
+	onTransfers                    // transfers
+	onSums                         // collectives: the stream of their communicator
 )
 
 // step is one action of the device.
@@ -45,8 +55,8 @@ type step struct {
 	kind stepKind
 	call int // index of its call in the list given to Bind
 
-	transfer bool // on the stream for transfers
-	event    int  // of stepRecord and stepWait
+	stream streamIndex
+	event  int // of stepRecord and stepWait
 
 	// a kernel
 	module      module
@@ -60,7 +70,8 @@ type step struct {
 	bytes    int64
 	value    byte
 
-	gemm *gemm // a product by cuBLAS
+	gemm       *gemm       // a product by cuBLAS
+	collective *collective // by NCCL
 
 	// a function of the host
 	host    kernels.HostAttrs
@@ -86,7 +97,7 @@ type binding struct {
 	props *properties
 	index int
 
-	transfer bool // it is enqueued on the stream for transfers
+	stream streamIndex // that it is enqueued on
 	places
 	steps []step
 }
@@ -96,6 +107,7 @@ type places struct {
 	mem    address
 	pinned map[arena.Region]address // of regions in pinned memory
 	check  devcheck.Memory
+	sums   *sums // of the program
 }
 
 // in returns the address of input k.
@@ -155,7 +167,10 @@ func (b *binding) fill(dst address, value byte, bytes int64) {
 }
 
 func (b *binding) append(s step) {
-	s.call, s.transfer = b.index, b.transfer
+	s.call = b.index
+	if s.stream == onProgram {
+		s.stream = b.stream
+	}
 	b.steps = append(b.steps, s)
 }
 
@@ -193,11 +208,11 @@ func bindAll(p *properties, calls []kernels.Call, at places, schedule []kernels.
 			if o.Kind == kernels.Wait {
 				kind = stepWait
 			}
-			steps = append(steps, step{kind: kind, call: o.Call, transfer: o.Transfer, event: o.Event})
+			steps = append(steps, step{kind: kind, call: o.Call, stream: streamFor(o.Transfer), event: o.Event})
 			continue
 		}
 		c := calls[o.Call]
-		b := &binding{Call: c, props: p, index: o.Call, transfer: o.Transfer, places: at}
+		b := &binding{Call: c, props: p, index: o.Call, stream: streamFor(o.Transfer), places: at}
 		if err := b.bind(); err != nil {
 			errs = append(errs, fmt.Errorf("cuda: call %d %q: %w", o.Call, c.Label, err))
 			continue
@@ -207,7 +222,15 @@ func bindAll(p *properties, calls []kernels.Call, at places, schedule []kernels.
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return steps, nil
+	return append(steps, at.sums.awaitAll(len(calls)-1)...), nil
+}
+
+// streamFor returns the stream of a call that is a transfer, or not.
+func streamFor(transfer bool) streamIndex {
+	if transfer {
+		return onTransfers
+	}
+	return onProgram
 }
 
 func (b *binding) bind() error {

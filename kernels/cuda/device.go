@@ -26,7 +26,7 @@ type Device struct {
 	limit  int64 // bytes, 0: all of the GPU
 	graphs bool
 	sync   bool
-	before int64 // bytes in use when the context had been made
+	before atomic.Int64 // bytes in use when the context had been made, and those that NCCL takes
 
 	gate   sync.RWMutex // read by every call, written by Close: nothing is released under a call
 	closed bool
@@ -103,7 +103,7 @@ func (d *Device) start(o Options) error {
 	if err != nil {
 		return fromCu("cuMemGetInfo", err)
 	}
-	d.before = total - free
+	d.before.Store(total - free)
 	if d.capture, err = cu.MakeStream(cu.NonBlocking); err != nil {
 		return fromCu("cuStreamCreate", err)
 	}
@@ -258,9 +258,9 @@ func (d *Device) Info() (arena.Info, error) {
 	if d.limit > 0 && d.limit < total {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return arena.Info{Total: d.limit, Free: max(0, min(free, d.limit-d.used)), Context: d.before}, nil
+		return arena.Info{Total: d.limit, Free: max(0, min(free, d.limit-d.used)), Context: d.before.Load()}, nil
 	}
-	return arena.Info{Total: total, Free: free, Context: d.before}, nil
+	return arena.Info{Total: total, Free: free, Context: d.before.Load()}, nil
 }
 
 // Supports returns nil for an operation that has a kernel, on operands that fit it, of up to 8
@@ -285,8 +285,8 @@ func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) in
 
 // StagingBytes returns the bytes of pinned memory that a call needs for a function of the host. All
 // calls share one block.
-func (d *Device) StagingBytes(op *kernels.Op, in, out []kernels.Spec) int64 {
-	return stagingBytes(op, in, out)
+func (d *Device) StagingBytes(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
+	return stagingBytes(op, attrs, in, out)
 }
 
 // Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that
@@ -371,14 +371,18 @@ func (d *Device) Close() error {
 	blind = len(errs) > 0
 	check("cuCtxSynchronize", cu.Synchronize())
 	d.mu.Lock()
-	left := make([]releaser, 0, len(d.live))
+	left, comms := make([]releaser, 0, len(d.live)), []releaser(nil)
 	for r := range d.live {
-		left = append(left, r)
+		if c, ok := r.(*Comm); ok {
+			comms = append(comms, c) // they end after the programs that use them
+		} else {
+			left = append(left, r)
+		}
 	}
 	clear(d.live)
 	d.used = 0
 	d.mu.Unlock()
-	for _, r := range left {
+	for _, r := range append(left, comms...) {
 		check("release", r.release())
 	}
 	for _, m := range d.modules {

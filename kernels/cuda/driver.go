@@ -8,6 +8,7 @@ package cuda
 #include <stdlib.h>
 #include <string.h>
 #include <cuda.h>
+#include "nccl.h"
 
 // ek_blas is cuBLAS: its handle, and the functions of the library that are used. They are the same
 // since version 11.
@@ -40,19 +41,25 @@ typedef struct {
 	size_t bytes;
 	unsigned char value;
 	ek_gemm gemm;
-	int transfer; // on the stream for transfers
+	ek_collective collective;
+	int stream; // streamIndex
 	CUevent event;
 } ek_step;
 
-enum { EK_KERNEL, EK_COPY, EK_FILL, EK_GEMM, EK_RECORD, EK_WAIT };
+enum { EK_KERNEL, EK_COPY, EK_FILL, EK_GEMM, EK_RECORD, EK_WAIT, EK_COLLECTIVE };
+
+// ek_streams are the streams of a program, by streamIndex.
+typedef struct {
+	CUstream at[3];
+} ek_streams;
 
 // ek_result is the result of ek_run. It is returned by value: pointers to results would move Go
 // variables to the heap.
 typedef struct {
 	CUresult code;
 	int at, waited; // the step that went wrong, and whether in the wait for it
-	int status;     // of cuBLAS, 0: it is the driver's code
-	const char *call; // of cuBLAS
+	int status;     // of cuBLAS or NCCL, 0: it is the driver's code
+	const char *call; // of theirs
 } ek_result;
 
 // ek_product enqueues a product. The workspace must be set after the stream, which resets it.
@@ -89,10 +96,10 @@ static const char *ek_open_blas(ek_blas *l, const char *name, int *status) {
 
 static int ek_close_blas(ek_blas *l) { return l->destroy(l->handle); }
 
-// ek_run enqueues n steps, transfers on the second stream, and with wait waits for each.
-static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream transfers, int wait) {
+// ek_run enqueues n steps, each on its stream, and with wait waits for each.
+static ek_result ek_run(const ek_step *s, int n, ek_streams on, int wait) {
 	for (int i = 0; i < n; i++, s++) {
-		CUstream stream = s->transfer ? transfers : on;
+		CUstream stream = on.at[s->stream];
 		CUresult r = CUDA_ERROR_INVALID_VALUE;
 		int waited = 0, status = 0;
 		const char *call = NULL;
@@ -115,6 +122,9 @@ static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream transfers
 			break;
 		case EK_WAIT:
 			r = cuStreamWaitEvent(stream, s->event, 0);
+			break;
+		case EK_COLLECTIVE:
+			r = (status = ek_collect(&s->collective, stream, &call)) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 			break;
 		}
 		if (r == CUDA_SUCCESS && wait) {
@@ -142,6 +152,7 @@ static CUresult ek_query(CUevent e) { return cuEventQuery(e); }
 import "C"
 
 import (
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -218,6 +229,7 @@ type batch struct {
 	steps     *C.ek_step
 	n         int
 	blas      *blas         // where a step is a product by it
+	comm      *Comm         // where a step is a collective of it
 	transfers cu.Stream     // NoStream: there are none
 	exec      C.CUgraphExec // nil: launched one by one
 }
@@ -242,12 +254,15 @@ func newBatch(steps []step, functions []cu.Function, l *blas, side *sideStream) 
 		s.grid = [3]C.uint{C.uint(from.grid.x), C.uint(from.grid.y), C.uint(from.grid.z)}
 		s.block = [3]C.uint{C.uint(from.block.x), C.uint(from.block.y), C.uint(from.block.z)}
 		s.shared, s.dst, s.src = C.uint(from.shared), C.CUdeviceptr(from.dst), C.CUdeviceptr(from.src)
-		s.bytes, s.value, s.transfer = C.size_t(from.bytes), C.uchar(from.value), C.int(truth(from.transfer))
+		s.bytes, s.value, s.stream = C.size_t(from.bytes), C.uchar(from.value), C.int(from.stream)
 		if from.kind == stepRecord || from.kind == stepWait {
 			s.event = rawEvent(side.events[from.event])
 		}
 		if from.gemm != nil {
 			b.blas, s.gemm = l, l.layOut(from.gemm)
+		}
+		if from.collective != nil {
+			b.comm, s.collective = from.collective.comm, from.collective.layOut()
 		}
 		s.args = (*unsafe.Pointer)(pointers)
 		for _, a := range from.args {
@@ -259,35 +274,68 @@ func newBatch(steps []step, functions []cu.Function, l *blas, side *sideStream) 
 	return b
 }
 
+// lock keeps others from the libraries that steps call, until the batch is enqueued or captured.
+func (b *batch) lock() error {
+	if b.comm != nil {
+		if err := b.comm.lock(); err != nil {
+			return err
+		}
+	}
+	if b.blas != nil {
+		b.blas.mu.Lock()
+	}
+	return nil
+}
+
+func (b *batch) unlock() {
+	if b.blas != nil {
+		b.blas.mu.Unlock()
+	}
+	if b.comm != nil {
+		b.comm.mu.Unlock()
+	}
+}
+
 // run enqueues the steps one by one. at is the one that failed.
 func (b *batch) run(s cu.Stream, wait bool) (at int, err error) { return b.runSteps(0, b.n, s, wait) }
 
 // runSteps is run, for the steps from to before to.
 func (b *batch) runSteps(from, to int, s cu.Stream, wait bool) (at int, err error) {
+	if err := b.lock(); err != nil {
+		return from, err
+	}
+	defer b.unlock()
+	return b.enqueue(from, to, s, wait)
+}
+
+// enqueue is runSteps with the libraries locked.
+func (b *batch) enqueue(from, to int, s cu.Stream, wait bool) (at int, err error) {
 	if from == to {
 		return from, nil
 	}
+	on := C.ek_streams{}
+	on.at[onProgram], on.at[onTransfers] = rawStream(s), rawStream(b.transfers)
+	if b.comm != nil {
+		on.at[onSums] = rawStream(b.comm.stream)
+	}
 	steps := unsafe.Slice(b.steps, b.n)[from:to]
-	var w C.int
-	if wait {
-		w = 1
-	}
-	if b.blas != nil {
-		b.blas.mu.Lock()
-		defer b.blas.mu.Unlock()
-	}
-	r := C.ek_run(&steps[0], C.int(len(steps)), rawStream(s), rawStream(b.transfers), w)
+	r := C.ek_run(&steps[0], C.int(len(steps)), on, C.int(truth(wait)))
 	if r.code == C.CUDA_SUCCESS {
 		return 0, nil
 	}
+	at = from + int(r.at)
 	if r.status != 0 {
-		return from + int(r.at), newBLASError(C.GoString(r.call), int(r.status))
+		call := C.GoString(r.call)
+		if strings.HasPrefix(call, "nccl") {
+			return at, b.comm.failed(call, int(r.status))
+		}
+		return at, newBLASError(call, int(r.status))
 	}
 	call := "cuStreamSynchronize"
 	if r.waited == 0 {
 		call = stepCalls[steps[r.at].kind]
 	}
-	return from + int(r.at), driverError(call, r.code)
+	return at, driverError(call, r.code)
 }
 
 // stepCalls are the driver's calls by kind of step, where cuBLAS has none.
@@ -297,17 +345,21 @@ var stepCalls = [...]string{stepKernel: "cuLaunchKernel", stepCopy: "cuMemcpyAsy
 // capture makes a graph of the steps, on a stream that is used for nothing else. at is the step
 // that failed, -1 for none.
 func (b *batch) capture(s cu.Stream) (at int, err error) {
-	// Meanwhile other threads may allocate and free. This thread may, too, if it uses cuBLAS, which
-	// loads kernels at their first use.
+	if err := b.lock(); err != nil {
+		return -1, err
+	}
+	defer b.unlock()
+	// Meanwhile other threads may allocate and free. This thread may, too, if it uses cuBLAS or NCCL,
+	// which load kernels at their first use.
 	var mode C.CUstreamCaptureMode = C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-	if b.blas != nil {
+	if b.blas != nil || b.comm != nil {
 		mode = C.CU_STREAM_CAPTURE_MODE_RELAXED
 	}
 	if err := driverError("cuStreamBeginCapture", C.cuStreamBeginCapture(rawStream(s), mode)); err != nil {
 		return -1, err
 	}
 	var graph C.CUgraph
-	at, err = b.run(s, false)
+	at, err = b.enqueue(0, b.n, s, false)
 	if end := driverError("cuStreamEndCapture", C.cuStreamEndCapture(rawStream(s), &graph)); err == nil && end != nil {
 		at, err = -1, end
 	}
@@ -349,7 +401,7 @@ type blas struct {
 // openBLAS loads the first library of blasNames that exists.
 func openBLAS() (*blas, error) {
 	l := &blas{c: (*C.ek_blas)(C.calloc(1, C.size_t(unsafe.Sizeof(C.ek_blas{}))))}
-	missing := &NoLibraryError{}
+	missing := &NoLibraryError{Library: "cuBLAS"}
 	for _, l.name = range blasNames {
 		name := C.CString(l.name)
 		var status C.int

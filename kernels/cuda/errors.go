@@ -28,15 +28,20 @@ func (e *NoDeviceError) Error() string {
 	return fmt.Sprintf("cuda: no device %d: there are %d, numbered from 0", e.Device, e.Devices)
 }
 
-// NoLibraryError is the error of Open for cuBLAS if the library is not found.
+// NoLibraryError is the error of Open for cuBLAS, and of Join for NCCL, if the library is not found.
 type NoLibraryError struct {
+	Library string   // "cuBLAS" or "NCCL"
 	Names   []string // libraries that were tried
 	Reasons []string // the system's message for each
 }
 
 func (e *NoLibraryError) Error() string {
-	return fmt.Sprintf("cuBLAS was not found: looked for %s (%s): install it and add its folder to LD_LIBRARY_PATH, or leave Options.CuBLAS unset",
-		strings.Join(e.Names, ", "), strings.Join(e.Reasons, "; "))
+	without := "leave Options.CuBLAS unset"
+	if e.Library == "NCCL" {
+		without = "train without Device.Join"
+	}
+	return fmt.Sprintf("%s was not found: looked for %s (%s): install it and add its folder to LD_LIBRARY_PATH, or %s",
+		e.Library, strings.Join(e.Names, ", "), strings.Join(e.Reasons, "; "), without)
 }
 
 // BLASError is the error of a call of cuBLAS.

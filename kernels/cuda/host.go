@@ -14,7 +14,8 @@ func bindHost(b *binding) error {
 	if !ok {
 		return fmt.Errorf("attributes %T are no host function: %w", b.Attrs, kernels.ErrUnsupported)
 	}
-	s := step{kind: stepHost, host: h, bytes: stagingBytes(b.Op, kernels.Specs(b.In), kernels.Specs(b.Out))}
+	b.steps = append(b.steps, b.sums.awaitAll(b.index)...)
+	s := step{kind: stepHost, host: h, bytes: stagingBytes(b.Op, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))}
 	for k, o := range b.In {
 		s.in = append(s.in, extent{b.in(k), o.Bytes()})
 	}
@@ -27,8 +28,8 @@ func bindHost(b *binding) error {
 
 // stagingBytes is the pinned memory that a call needs: each operand begins at a multiple of
 // arena.Align.
-func stagingBytes(op *kernels.Op, in, out []kernels.Spec) (bytes int64) {
-	if !op.OnHost {
+func stagingBytes(op *kernels.Op, attrs any, in, out []kernels.Spec) (bytes int64) {
+	if !op.OnHost || commOf(attrs) != nil {
 		return 0
 	}
 	for _, x := range append(in[:len(in):len(in)], out...) {
@@ -36,6 +37,3 @@ func stagingBytes(op *kernels.Op, in, out []kernels.Spec) (bytes int64) {
 	}
 	return bytes
 }
-
-// bindNothing prepares a call that has nothing to do on this device.
-func bindNothing(*binding) error { return nil }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -34,7 +35,12 @@ func TestThePageQuotesErrorsAsTheyAre(t *testing.T) {
 		{"CUDA_ERROR_ILLEGAL_ADDRESS (700)", driver(700, "CUDA_ERROR_ILLEGAL_ADDRESS")},
 		{"CUDA_ERROR_LAUNCH_FAILED (719)", driver(719, "CUDA_ERROR_LAUNCH_FAILED")},
 		{"… has no kernel on a GPU", noKernel},
-		{"cuBLAS was not found: looked for …", &NoLibraryError{Names: []string{"libcublas.so.12"}}},
+		{"cuBLAS was not found: looked for …", &NoLibraryError{Library: "cuBLAS", Names: []string{"libcublas.so.12"}}},
+		{"NCCL was not found: looked for …", &NoLibraryError{Library: "NCCL", Names: []string{"libnccl.so.2"}}},
+		{"ncclCommInitRankConfig: … (…): set NCCL_DEBUG=WARN to see more", &NCCLError{Call: "ncclCommInitRankConfig", Code: 2, Text: "unhandled system error"}},
+		{"ranks 0 1: they share a GPU: …", compareIntroductions([]introduction{{GPU: "a"}, {GPU: "a"}})},
+		{"NCCL is 2.12.12: it must be 2.14.0 or newer", errOldNCCL(21212)},
+		{"NCCL has not ended it within 10m0s, although all ranks have launched it", &HangError{Op: "launch", Limit: group.DefaultLimit}},
 		{"cublasGemmStridedBatchedEx: CUBLAS_STATUS_… (…)", &BLASError{Call: "cublasGemmStridedBatchedEx", Code: 3, Name: "CUBLAS_STATUS_ALLOC_FAILED"}},
 	} {
 		if !strings.Contains(string(page), fmt.Sprintf("`%s`", c.quoted)) {

@@ -5,6 +5,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -15,14 +16,16 @@ import (
 
 // program is a list of prepared calls: parts of steps, with functions of the host between them.
 type program struct {
-	dev    *Device
-	parts  []part
-	names  []string // of calls, for errors
-	used   []*loaded
-	side   sideStream
-	events int         // of side
-	timed  *timedParts // nil: no launch was timed
-	closed atomic.Bool
+	dev       *Device
+	parts     []part
+	names     []string // of calls, for errors
+	used      []*loaded
+	side      sideStream
+	events    int         // of side
+	transfers bool        // there are
+	meeting   *meeting    // of the ranks that take part in its collectives, nil: there are none
+	timed     *timedParts // nil: no launch was timed
+	closed    atomic.Bool
 }
 
 // part is steps that are launched together, optionally followed by a function of the host.
@@ -71,6 +74,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		where.pinned[r] = in.at + address(s.Offset)
 	}
 	schedule, events := at.StreamSchedule(calls)
+	where.sums = &sums{events: events}
 	steps, err := bindAll(&d.props, calls, where, schedule)
 	if err != nil {
 		return nil, err
@@ -83,7 +87,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if err != nil {
 		return nil, fmt.Errorf("cuda: bind: %w", err)
 	}
-	p, err := d.bind(append(steps, after...), append(names, "the copies at the end"), events)
+	p, err := d.bind(append(steps, after...), append(names, "the copies at the end"), where.sums)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +112,13 @@ func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error)
 	return steps, nil
 }
 
-// bind makes a program of steps. names are those of their calls, events is the number of events
-// between its streams. The context is set.
-func (d *Device) bind(steps []step, names []string, events int) (*program, error) {
-	p := &program{dev: d, names: names, events: events}
+// bind makes a program of steps. names are those of their calls, s is its collectives and the number
+// of events between its streams. The context is set.
+func (d *Device) bind(steps []step, names []string, s *sums) (*program, error) {
+	p := &program{dev: d, names: names, events: s.events}
 	d.loads.Lock()
 	defer d.loads.Unlock()
-	if err := p.build(steps, events); err != nil {
+	if err := p.build(steps, s); err != nil {
 		err, freed := d.note(fmt.Errorf("cuda: bind: %w", err)), p.free()
 		if d.first.Load() != nil {
 			return nil, err // what was made goes with the context
@@ -126,8 +130,12 @@ func (d *Device) bind(steps []step, names []string, events int) (*program, error
 }
 
 // build cuts steps into parts.
-func (p *program) build(steps []step, events int) error {
-	if err := p.side.open(events); err != nil {
+func (p *program) build(steps []step, s *sums) (err error) {
+	if p.meeting, err = s.meeting(); err != nil {
+		return err
+	}
+	p.transfers = slices.ContainsFunc(steps, func(s step) bool { return s.stream == onTransfers })
+	if err := p.side.open(p.events, p.transfers); err != nil {
 		return err
 	}
 	for len(steps) > 0 {
@@ -205,7 +213,8 @@ func (p *program) blame(made *part, at int, err error) error {
 	return fmt.Errorf("%s: %w", p.names[s.call], err)
 }
 
-// Launch enqueues all calls.
+// Launch enqueues all calls. If there are collectives by NCCL, it first waits until all ranks are
+// about to do so, or the group is broken.
 func (p *program) Launch(s arena.Stream) error {
 	st, ok := s.(*stream)
 	if !ok || st.dev != p.dev {
@@ -220,9 +229,17 @@ func (p *program) Launch(s arena.Stream) error {
 		return fmt.Errorf("cuda: launch of a program: %w", arena.ErrClosed)
 	}
 	st.last = p
-	if st.timing != nil {
-		return p.launchTimed(st)
+	if st.err = p.meeting.begin(st); st.err != nil {
+		return nil
 	}
+	if st.timing != nil {
+		return p.meeting.end(st, p.launchTimed(st))
+	}
+	return p.meeting.end(st, p.enqueueAll(st))
+}
+
+// enqueueAll enqueues the parts, up to a function of the host that fails.
+func (p *program) enqueueAll(st *stream) error {
 	for i := range p.parts {
 		made := &p.parts[i]
 		if err := p.enqueue(made, st); err != nil {
@@ -260,7 +277,7 @@ func (p *program) Close() error {
 	if !p.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	return p.dev.discard("close of a program", p)
+	return errors.Join(p.dev.discard("close of a program", p), p.meeting.close())
 }
 
 // release frees a program of a live device, or of one that is being closed. A graph in flight may
@@ -284,6 +301,7 @@ func (p *program) free() error {
 			errs = append(errs, h.free())
 		}
 	}
+	errs = append(errs, p.meeting.close())
 	for _, m := range p.used {
 		errs = append(errs, p.dev.unload(m))
 	}

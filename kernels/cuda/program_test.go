@@ -86,7 +86,7 @@ func bound(t testing.TB, d *Device, f ...func(b *binding)) (*program, error) {
 		t.Fatal(err)
 	}
 	defer d.leave()
-	return d.bind(steps, names, 0)
+	return d.bind(steps, names, &sums{})
 }
 
 // bed is what a test launches with.

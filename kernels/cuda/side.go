@@ -8,21 +8,20 @@ import (
 	"gorgonia.org/cu"
 )
 
-// sideStream is the second stream of a program, for transfers, with the events that order it. A
-// program that is a graph needs it only while the graph is captured.
+// sideStream is the second stream of a program, for transfers, with the events that order all its
+// streams. A program that is a graph needs it only while the graph is captured.
 type sideStream struct {
 	stream cu.Stream // NoStream: there are no transfers
 	events []cu.Event
 }
 
-// open makes a stream and n events, neither for n = 0. After an error, close releases what was
+// open makes n events and, if there are transfers, a stream. After an error, close releases what was
 // made.
-func (s *sideStream) open(n int) (err error) {
-	if n == 0 {
-		return nil
-	}
-	if s.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
-		return fromCu("cuStreamCreate", err)
+func (s *sideStream) open(n int, transfers bool) (err error) {
+	if transfers {
+		if s.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
+			return fromCu("cuStreamCreate", err)
+		}
 	}
 	for range n {
 		e, err := cu.MakeEvent(cu.DisableTiming)

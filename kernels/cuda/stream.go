@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -24,6 +25,8 @@ type stream struct {
 	err    error
 	last   *program // launched last: a later error is probably about it
 	timing *timing  // nil: nobody times the stream
+
+	comms atomic.Pointer[[]*Comm] // whose collectives were enqueued; nil: none
 }
 
 // NewStream makes a stream, which does not wait for the driver's default stream.
@@ -166,6 +169,7 @@ func (s *stream) Record(e arena.Event) error {
 		return fmt.Errorf("cuda: record on stream %q: %w", s.name, arena.ErrClosed)
 	}
 	ev.record(s.err)
+	ev.comms.Store(s.comms.Load())
 	return s.failed("record", "cuEventRecord", ev.handle.Record(s.handle))
 }
 
@@ -218,6 +222,9 @@ func (s *stream) Sync() error {
 	if e := s.failed("sync", "cuStreamSynchronize", s.handle.Synchronize()); err == nil {
 		err = e
 	}
+	if e := brokenOf(s.comms.Load()); err == nil && e != nil {
+		err = fmt.Errorf("cuda: sync on stream %q: %w", s.name, e)
+	}
 	return err
 }
 
@@ -250,7 +257,8 @@ type event struct {
 	dev    *Device
 	handle cu.Event
 	closed atomic.Bool
-	err    atomic.Pointer[error] // of the work before the last record; nil: none
+	err    atomic.Pointer[error]   // of the work before the last record; nil: none
+	comms  atomic.Pointer[[]*Comm] // of the stream of the last record
 }
 
 // NewEvent makes a marker, which keeps no time.
@@ -296,7 +304,7 @@ func (e *event) Sync() error {
 	if err := e.handle.Synchronize(); err != nil {
 		return fmt.Errorf("cuda: event sync: %w", e.dev.note(fromCu("cuEventSynchronize", err)))
 	}
-	return e.failed()
+	return cmp.Or(e.failed(), brokenOf(e.comms.Load()))
 }
 
 // Done reports whether Sync would return at once. It is true, and Sync returns the error, if the

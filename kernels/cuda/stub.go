@@ -3,9 +3,11 @@
 package cuda
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -68,7 +70,7 @@ func (*Device) TimeWork(arena.Stream, *kernels.Timeline) error { return missing(
 
 // StagingBytes returns 0. With the tag gpu it returns the bytes of pinned memory that a call of
 // kernels.Host needs.
-func (*Device) StagingBytes(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 0 }
+func (*Device) StagingBytes(*kernels.Op, any, []kernels.Spec, []kernels.Spec) int64 { return 0 }
 
 // Allocated returns 0, 0. With the tag gpu it returns the bytes and the number of blocks that are
 // not freed.
@@ -79,3 +81,23 @@ func (*Device) Err() error { return nil }
 
 // Close does nothing.
 func (*Device) Close() error { return nil }
+
+// Join returns ErrNotBuilt. With the tag gpu it joins the devices of a group by NCCL.
+func (*Device) Join(context.Context, group.Group, group.Options) (*Comm, error) {
+	return nil, missing("join")
+}
+
+// Comm is a group whose devices are joined by NCCL. Without the tag gpu there is none: Join makes no
+// Comm.
+type Comm struct{ group.Group }
+
+// Enqueue returns ErrNotBuilt. With the tag gpu it enqueues a collective on device memory.
+func (*Comm) Enqueue(arena.Stream, Collective) error { return missing("enqueue") }
+
+// Version returns "".
+func (*Comm) Version() string { return "" }
+
+// Close does nothing.
+func (*Comm) Close() error { return nil }
+
+func (*Comm) owns(*properties) bool { return false }

@@ -91,9 +91,9 @@ var table = map[*kernels.Op]kernel{
 	kernels.Adafactor: {bindAdafactor, adafactorWork},
 
 	kernels.Host:      {bindHost, nil},
-	kernels.AllReduce: {bindHost, nil},
-	kernels.Agree:     {bindHost, nil},
-	kernels.Await:     {bindNothing, nil},
+	kernels.AllReduce: {bindAllReduce, nil},
+	kernels.Agree:     {bindAgree, nil},
+	kernels.Await:     {bindAwait, nil},
 
 	kernels.PackShards:  {bindShards, nil},
 	kernels.TakeShard:   {bindShards, nil},

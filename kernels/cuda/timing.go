@@ -166,7 +166,7 @@ func (p *program) timedParts() (*timedParts, error) {
 	p.dev.loads.Lock()
 	defer p.dev.loads.Unlock()
 	t.side = sideStream{}
-	err := t.side.open(p.events)
+	err := t.side.open(p.events, p.transfers)
 	for i := 0; i < len(p.parts) && err == nil; i++ {
 		var b *batch
 		if steps := p.parts[i].steps; len(steps) > 0 {
@@ -224,7 +224,7 @@ func (p *program) runTimed(made *part, b *batch, side *sideStream, st *stream) e
 	for from := 0; from < len(made.steps); {
 		first, to := &made.steps[from], from+1
 		marks := first.kind == stepRecord || first.kind == stepWait
-		for !marks && to < len(made.steps) && made.steps[to].call == first.call && made.steps[to].transfer == first.transfer &&
+		for !marks && to < len(made.steps) && made.steps[to].call == first.call && made.steps[to].stream == first.stream &&
 			made.steps[to].kind != stepRecord && made.steps[to].kind != stepWait {
 			to++
 		}
@@ -235,8 +235,11 @@ func (p *program) runTimed(made *part, b *batch, side *sideStream, st *stream) e
 			return nil
 		}
 		on, w := st.handle, p.work(st, first.call)
-		if first.transfer {
+		switch first.stream {
+		case onTransfers:
 			on, w.Track = side.stream, kernels.TransferTrack
+		case onSums:
+			on, w.Track, w.Bytes = b.comm.stream, kernels.GroupTrack, sentBytes(made.steps[from:to])
 		}
 		var err error
 		if marks {
@@ -250,6 +253,14 @@ func (p *program) runTimed(made *part, b *batch, side *sideStream, st *stream) e
 		from = to
 	}
 	return nil
+}
+
+// sentBytes returns the bytes of the operands of collectives.
+func sentBytes(steps []step) (bytes int64) {
+	for _, s := range steps {
+		bytes += s.collective.count * s.collective.elem.Size()
+	}
+	return bytes
 }
 
 // work returns the timing of a call without its times.

@@ -27,6 +27,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
@@ -55,6 +56,14 @@ type Options struct {
 	// cannot be written to: Resume and Restore work, and what would write is a *SaveError. Another
 	// process may train with the folder meanwhile. Default: the folder is locked, and writable.
 	ReadOnly bool
+
+	// Group lets ranks take checkpoints together, as they must where they share the state
+	// (trainer.Options.Shard). All ranks open the folder with the same options, and make the same calls
+	// of Steps, Fit, Measured, Save and Resume. The first rank decides when a checkpoint is due, also by
+	// its Stop, and writes it; the others see it by Resume. Fit takes checkpoints between epochs only. An
+	// error of one rank ends the group. It cannot be used with Rollback. Default: the folder is one
+	// rank's.
+	Group group.Group
 
 	// Logger gets a line for each checkpoint that is written, cannot be written, is passed over, or
 	// is rolled back to. Default: nothing is logged.
@@ -88,6 +97,7 @@ func (o *Options) check() error {
 	wrong(o.EveryEpochs < 0, "EveryEpochs %d must not be negative", o.EveryEpochs)
 	wrong(o.ShardBytes < 0, "ShardBytes %d must not be negative", o.ShardBytes)
 	wrong(o.Best.Larger && o.Best.Metric == "", "Best.Larger needs the name of a Metric")
+	wrong(o.grouped() && o.Rollback.Times != 0, "Rollback: ranks of a group cannot roll back together: leave out Rollback, and start again with Resume")
 	errs = append(errs, o.Rollback.check())
 	return errors.Join(errs...)
 }

@@ -32,6 +32,9 @@ const (
 //		…
 //	}
 func (f *Folder) Fit(ctx context.Context, t *trainer.Trainer, ds dataloader.Dataset) (trainer.Result, error) {
+	if f.opt.grouped() {
+		return f.fitTogether(ctx, t, ds)
+	}
 	if err := f.begin(ctx, t); err != nil {
 		return trainer.Result{}, err
 	}

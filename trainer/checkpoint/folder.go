@@ -77,6 +77,14 @@ func Open(dir string, opt Options) (*Folder, error) {
 }
 
 func openFolder(dir string, opt Options) (*Folder, error) {
+	if opt.grouped() && !opt.ReadOnly {
+		return openTogether(dir, opt)
+	}
+	return openAlone(dir, opt)
+}
+
+// openAlone is openFolder for one rank.
+func openAlone(dir string, opt Options) (*Folder, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
@@ -84,7 +92,7 @@ func openFolder(dir string, opt Options) (*Folder, error) {
 		return nil, fmt.Errorf("no folder: %w", trainer.ErrOption)
 	}
 	var lock *lock
-	if !opt.ReadOnly {
+	if opt.writes() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
@@ -116,7 +124,7 @@ func refused(dir string, err error) error {
 // read lists the checkpoints that exist, with the metrics in their headers, and removes what a dead
 // process has left.
 func (f *Folder) read() error {
-	if !f.opt.ReadOnly {
+	if f.opt.writes() {
 		if err := f.sweep(); err != nil {
 			return err
 		}

@@ -58,6 +58,9 @@ func (f *Folder) resume(ctx context.Context, t *trainer.Trainer, opt restoreOpti
 		return r, ErrClosed
 	}
 	f.writer.wait()
+	if _, err := f.decide(0); err != nil { // the others wait for what the first rank writes
+		return r, err
+	}
 	all, err := list(f.dir)
 	if err != nil {
 		return r, err

@@ -56,14 +56,15 @@ func (f *Folder) Measured(ctx context.Context, t *trainer.Trainer, values map[st
 		return err
 	}
 	f.measured = measured{t.Stats().Steps, maps.Clone(values)}
-	value, ok := values[f.opt.Best.Metric]
-	if !ok || math.IsNaN(value) {
-		return nil
+	var own decision
+	if value, ok := values[f.opt.Best.Metric]; ok && !math.IsNaN(value) {
+		f.writer.wait() // the one that is being written may be better
+		if best, has := f.Best(); !has || f.opt.Best.better(value, best.Metrics[f.opt.Best.Metric]) {
+			own = takes
+		}
 	}
-	f.writer.wait() // the one that is being written may be better
-	best, has := f.Best()
-	if has && !f.opt.Best.better(value, best.Metrics[f.opt.Best.Metric]) {
-		return nil
+	if d, err := f.decide(own); err != nil || d == 0 {
+		return err
 	}
 	return errors.Join(f.take(ctx, t), f.fail(f.Err()))
 }
@@ -98,6 +99,9 @@ func (f *Folder) takeIn(ctx context.Context, t *trainer.Trainer, epoch int) (tak
 	switch {
 	case errors.Is(err, trainer.ErrBusy):
 		step := t.Stats().Steps
+		if f.opt.follows() {
+			return true, nil
+		}
 		f.mu.Lock()
 		f.note(Checkpoint{Name: stem(step) + suffix, Step: step}, err, 0)
 		f.mu.Unlock()
@@ -117,6 +121,11 @@ func (f *Folder) takeIn(ctx context.Context, t *trainer.Trainer, epoch int) (tak
 // than the newest checkpoint is refused, since Resume would not take it.
 func (f *Folder) give(state *trainer.State) error {
 	info := state.Info()
+	if f.opt.follows() {
+		state.Release()
+		f.captured = info.Steps
+		return nil
+	}
 	if newest := f.newest(); newest.Step > info.Steps {
 		state.Release()
 		return &OccupiedError{Dir: f.dir, Newest: newest.Name}

@@ -34,7 +34,15 @@ func (f *Folder) Steps(ctx context.Context, t *trainer.Trainer, steps loop.Steps
 			yield(trainer.Step{}, err)
 			return
 		}
+		var own decision
 		if f.halted() {
+			own = stops
+		}
+		switch d, err := f.decide(own); {
+		case err != nil:
+			yield(trainer.Step{}, err)
+			return
+		case d&stops != 0:
 			f.halt()
 			return
 		}
@@ -48,6 +56,11 @@ func (f *Folder) Steps(ctx context.Context, t *trainer.Trainer, steps loop.Steps
 // that a rollback needs before any other is due. A trainer that plans no memory for checkpoints, or
 // that is at an earlier step than the newest checkpoint, is an error.
 func (f *Folder) begin(ctx context.Context, t *trainer.Trainer) error {
+	return f.abort(f.beginAlone(ctx, t))
+}
+
+// beginAlone is begin, of a rank that ends no other.
+func (f *Folder) beginAlone(ctx context.Context, t *trainer.Trainer) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -69,7 +82,7 @@ func (f *Folder) begin(ctx context.Context, t *trainer.Trainer) error {
 	}
 	state.Release()
 	steps := t.Stats().Steps
-	if newest := f.newest(); newest.Step > steps {
+	if newest := f.newest(); newest.Step > steps && !f.opt.follows() {
 		return &OccupiedError{Dir: f.dir, Newest: newest.Name}
 	}
 	f.begun = true
@@ -163,6 +176,9 @@ func (r *run) pass(ctx context.Context, steps loop.Steps) (again bool) {
 // after follows the body of a step. It takes a checkpoint if one is due; stop is set if the loop
 // ends here. left says that the body has left the loop.
 func (f *Folder) after(ctx context.Context, t *trainer.Trainer, step trainer.Step, left bool) (stop bool, err error) {
+	if f.opt.grouped() {
+		return f.afterTogether(ctx, t, step, left)
+	}
 	switch {
 	case left:
 		return true, f.finish(ctx, t, step.Number, f.opt.Fail)
@@ -181,14 +197,18 @@ func (f *Folder) after(ctx context.Context, t *trainer.Trainer, step trainer.Ste
 	if err := f.fail(f.Err()); err != nil {
 		return true, err
 	}
-	epoch := int64(step.Epoch)
-	if step.Step == step.Steps {
-		epoch++
-	}
-	if !f.due(step.Number, epoch) {
+	if !f.due(step.Number, epochAfter(step)) {
 		return false, nil
 	}
 	return false, f.take(ctx, t)
+}
+
+// epochAfter returns the number of epochs that have ended with a step.
+func epochAfter(step trainer.Step) int64 {
+	if step.Step == step.Steps {
+		return int64(step.Epoch) + 1
+	}
+	return int64(step.Epoch)
 }
 
 // due reports whether a checkpoint is due and can be taken now.
@@ -214,6 +234,10 @@ func (f *Folder) due(step, epoch int64) bool {
 // written or being written. It waits for the one before, and for the new one if wait is set. It
 // returns the error of writing if Options.Fail is set, and that of the trainer.
 func (f *Folder) finish(ctx context.Context, t *trainer.Trainer, step int64, wait bool) error {
+	if f.opt.grouped() {
+		_, err := f.takeTogether(ctx, t, f.unfinished(step))
+		return err
+	}
 	if wait || f.captured != step {
 		f.writer.wait()
 	}

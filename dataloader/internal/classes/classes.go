@@ -11,32 +11,55 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader/internal/number"
 )
 
-// Index returns the label of each class: its index in the list, which was found in the data or given.
-// problem is "" or why a field of type t cannot hold the labels, or why fill, a value of t, cannot stand
-// for missing ones, nil for none: it is a label, or a negative number that the model ignores. Labels of found
-// classes depend on the data, so that no fill is one.
-func Index(list []string, found bool, t arena.DType, fill *float64) (labels map[string]int32, problem string) {
+// Labels are the classes of a field and the label of each, its index. The zero value is that of a field
+// without classes. After Set the methods may be called by many goroutines at once.
+type Labels struct {
+	texts []string
+	of    map[string]int32 // nil before Set
+}
+
+// Set sets the classes, which were found in the data or given. problem is "" or why a field of type t
+// cannot hold the labels, or why fill, a value of t, cannot stand for missing ones, nil for none: it is
+// a label, or a negative number that the model ignores. Labels of found classes depend on the data, so
+// that no fill is one.
+func (l *Labels) Set(list []string, found bool, t arena.DType, fill *float64) (problem string) {
 	n := len(list)
 	switch {
 	case t.Float() || t.Half():
-		return nil, fmt.Sprintf("classes are whole numbers, and its type is %v", t)
+		return fmt.Sprintf("classes are whole numbers, and its type is %v", t)
 	case n > 0 && !number.Holds(t, float64(n-1)):
-		return nil, fmt.Sprintf("%v does not hold the number of %d classes", t, n)
+		return fmt.Sprintf("%v does not hold the number of %d classes", t, n)
 	case fill == nil:
 	case found && *fill >= 0:
-		return nil, fmt.Sprintf("fill %v: the labels of found classes depend on the data: list the Classes, or take a negative number, for layers.Ignore", *fill)
+		return fmt.Sprintf("fill %v: the labels of found classes depend on the data: list the Classes, or take a negative number, for layers.Ignore", *fill)
 	case *fill >= float64(n):
-		return nil, fmt.Sprintf("fill %v: must be a label of the %d classes, or a negative number, for layers.Ignore", *fill, n)
+		return fmt.Sprintf("fill %v: must be a label of the %d classes, or a negative number, for layers.Ignore", *fill, n)
 	}
-	labels = make(map[string]int32, n)
+	of := make(map[string]int32, n)
 	for i, c := range list {
-		if _, twice := labels[c]; twice {
-			return nil, fmt.Sprintf("class %.60q occurs twice", c)
+		if _, twice := of[c]; twice {
+			return fmt.Sprintf("class %.60q occurs twice", c)
 		}
-		labels[c] = int32(i)
+		of[c] = int32(i)
 	}
-	return labels, ""
+	l.texts, l.of = list, of
+	return ""
 }
+
+// Used reports whether Set has set classes, which may be none.
+func (l *Labels) Used() bool { return l.of != nil }
+
+// Of returns the label of a text, and whether it is a class.
+func (l *Labels) Of(text []byte) (label int32, ok bool) {
+	label, ok = l.of[string(text)]
+	return label, ok
+}
+
+// Texts returns a copy of the classes.
+func (l *Labels) Texts() []string { return slices.Clone(l.texts) }
+
+// Len returns the number of classes.
+func (l *Labels) Len() int { return len(l.texts) }
 
 // Bounds of the texts of a column that are collected.
 const (

@@ -13,9 +13,18 @@ import (
 )
 
 func TestLabelsAreIndices(t *testing.T) {
-	labels, problem := classes.Index([]string{"b", "", "a"}, false, arena.Uint8, new(2.0))
-	if problem != "" || len(labels) != 3 || labels["b"] != 0 || labels[""] != 1 || labels["a"] != 2 {
+	var labels classes.Labels
+	if labels.Used() || labels.Texts() != nil {
+		t.Error("the zero value has classes")
+	}
+	list := []string{"b", "", "a"}
+	if problem := labels.Set(list, false, arena.Uint8, new(2.0)); problem != "" || !labels.Used() || labels.Len() != 3 || !slices.Equal(labels.Texts(), list) {
 		t.Errorf("got %v, %q", labels, problem)
+	}
+	for i, text := range append(list, "c") {
+		if k, ok := labels.Of([]byte(text)); ok != (i < 3) || ok && int(k) != i {
+			t.Errorf("%q: got %d, %t", text, k, ok)
+		}
 	}
 	full := make([]string, 256)
 	for i := range full {
@@ -40,7 +49,7 @@ func TestLabelsAreIndices(t *testing.T) {
 		{[]string{"a"}, true, arena.Int32, new(0.0), "depend on the data"},
 		{nil, true, arena.Int32, new(-1.0), ""},
 	} {
-		if _, problem := classes.Index(c.list, c.found, c.t, c.fill); (problem == "") != (c.want == "") || !strings.Contains(problem, c.want) {
+		if problem := new(classes.Labels).Set(c.list, c.found, c.t, c.fill); (problem == "") != (c.want == "") || !strings.Contains(problem, c.want) {
 			t.Errorf("%d classes, found %t, of %v: got %q, want %q", len(c.list), c.found, c.t, problem, c.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/checkpoint"
 )
@@ -68,13 +69,13 @@ func Interval(every string) (opt checkpoint.Options, err error) {
 
 // OpenFolder opens the folder of -checkpoint. With -resume it restores t from it, and writes to out
 // where the training goes on and what differs. The end of ctx stops a training with a checkpoint.
-// The caller closes the folder before t.
-func OpenFolder(ctx context.Context, t *trainer.Trainer, dir string, resume bool, every string, out io.Writer) (*checkpoint.Folder, error) {
+// Ranks of g, unless it is nil, open it together. The caller closes the folder before t.
+func OpenFolder(ctx context.Context, t *trainer.Trainer, dir string, resume bool, every string, g group.Group, out io.Writer) (*checkpoint.Folder, error) {
 	opt, err := Interval(every)
 	if err != nil {
 		return nil, err
 	}
-	opt.Stop = ctx.Done()
+	opt.Stop, opt.Group = ctx.Done(), g
 	opt.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	folder, err := checkpoint.Open(dir, opt)
 	if err != nil {

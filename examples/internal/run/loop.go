@@ -47,6 +47,8 @@ type Loop struct {
 	Quiet  bool               // it shows no progress during an epoch
 	Each   func() error       // called after each epoch; may be nil
 	Folder *checkpoint.Folder // for checkpoints; may be nil
+	// Together: all ranks take checkpoints together, and only the first one sees which there are.
+	Together bool
 	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
 	History *loop.History
 	Curves  func(*loop.History) error
@@ -166,7 +168,7 @@ func (l *Loop) last(ctx context.Context, t *trainer.Trainer) error {
 		return nil
 	}
 	_ = l.Folder.Wait()
-	if all := l.Folder.Checkpoints(); len(all) > 0 && all[len(all)-1].Step == t.Stats().Steps {
+	if all := l.Folder.Checkpoints(); !l.Together && len(all) > 0 && all[len(all)-1].Step == t.Stats().Steps {
 		return nil
 	}
 	err := l.Folder.Save(context.WithoutCancel(ctx), t)

@@ -108,10 +108,14 @@ func (e Example) trainRank(ctx context.Context, f Flags, out io.Writer, opt trai
 	return e.train(ctx, f, out, opt, train, test)
 }
 
-// openFolder opens the folder of -checkpoint for a rank: only the first one writes.
-func openFolder(ctx context.Context, t *trainer.Trainer, f Flags, g group.Group, out io.Writer) (*checkpoint.Folder, error) {
-	if g == nil || g.Rank() == 0 {
-		return OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, out)
+// openFolder opens the folder of -checkpoint for a rank: only the first one writes. Ranks that share
+// the state open it together.
+func openFolder(ctx context.Context, t *trainer.Trainer, f Flags, opt trainer.Options, out io.Writer) (*checkpoint.Folder, error) {
+	switch g := opt.Group; {
+	case opt.Shard != trainer.ShardNothing:
+		return OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, g, out)
+	case g == nil || g.Rank() == 0:
+		return OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, nil, out)
 	}
 	if !f.Resume {
 		return nil, nil

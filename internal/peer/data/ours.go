@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/dataloader/npy"
 )
 
 // speed is the result of one run.
@@ -81,9 +82,8 @@ func resident() (int64, error) {
 	return 0, fmt.Errorf("no VmHWM in /proc/self/status of %s", runtime.GOOS)
 }
 
-// small returns the images in memory, moved by up to four pixels and flipped.
+// small returns the images in memory, moved and flipped.
 func small(dir string) (dataloader.Dataset, error) {
-	const pad, side = 4, 32
 	b, err := os.ReadFile(filepath.Join(dir, "small.npy"))
 	if err != nil {
 		return nil, err
@@ -92,28 +92,44 @@ func small(dir string) (dataloader.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dataloader.Map(ds, func(at dataloader.At, sample [][]byte) error {
-		r := at.Rand()
-		dy, dx, flip := r.IntN(2*pad+1)-pad, r.IntN(2*pad+1)-pad, r.IntN(2) == 1
-		var moved [side * side]byte
-		for c := range 3 {
-			x := sample[0][c*side*side:][:side*side]
-			clear(moved[:])
-			for y := max(0, -dy); y < min(side, side-dy); y++ {
-				from, to := max(0, dx), max(0, -dx)
-				copy(moved[y*side+to:y*side+side-from], x[(y+dy)*side+from:(y+dy)*side+side-to])
-			}
-			if !flip {
-				copy(x, moved[:])
-				continue
-			}
-			for y := range side {
-				row, into := moved[y*side:][:side], x[y*side:][:side]
-				for i := range row {
-					into[side-1-i] = row[i]
-				}
+	return dataloader.Map(ds, move), nil
+}
+
+// smallFile returns the images from the file, moved and flipped.
+func smallFile(dir string) (dataloader.Dataset, error) {
+	ds, err := npy.Open(filepath.Join(dir, "small.npy"), npy.Options{Unmapped: true})
+	if err != nil {
+		return nil, err
+	}
+	return dataloader.Map(ds, move), nil
+}
+
+// side is the height and width of the small images.
+const side = 32
+
+// move moves an image by up to four pixels, and flips half of them.
+func move(at dataloader.At, sample [][]byte) error {
+	const pad = 4
+	r := at.Rand()
+	dy, dx, flip := r.IntN(2*pad+1)-pad, r.IntN(2*pad+1)-pad, r.IntN(2) == 1
+	var moved [side * side]byte
+	for c := range 3 {
+		x := sample[0][c*side*side:][:side*side]
+		clear(moved[:])
+		for y := max(0, -dy); y < min(side, side-dy); y++ {
+			from, to := max(0, dx), max(0, -dx)
+			copy(moved[y*side+to:y*side+side-from], x[(y+dy)*side+from:(y+dy)*side+side-to])
+		}
+		if !flip {
+			copy(x, moved[:])
+			continue
+		}
+		for y := range side {
+			row, into := moved[y*side:][:side], x[y*side:][:side]
+			for i := range row {
+				into[side-1-i] = row[i]
 			}
 		}
-		return nil
-	}), nil
+	}
+	return nil
 }

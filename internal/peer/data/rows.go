@@ -22,6 +22,12 @@ func rows() []row {
 	ours := func(open func(dir string) (dataloader.Dataset, error)) contender {
 		return contender{library: here, workers: []int{1, 2, 3}, open: open}
 	}
+	// The file is read with ReadAt, so that its pages are not memory of the process.
+	fromFile := func(open func(dir string) (dataloader.Dataset, error)) contender {
+		c := ours(open)
+		c.library = fileHere
+		return c
+	}
 	// Pictures are decoded by the standard library, and by libturbojpeg.
 	pictures := func(open func(dir string, p *images.Pipeline) (dataloader.Dataset, error)) (both []contender) {
 		for _, turbo := range []bool{false, true} {
@@ -40,8 +46,8 @@ func rows() []row {
 		return both
 	}
 	return []row{
-		{name: "small", what: "50,000 images 3×32×32 in memory, moved and flipped", batch: 128, contenders: []contender{
-			ours(small), theirs("torchvision", 0, 1, 2, 3), theirs("numpy", 0, 1, 2, 3), theirs("numpy, by batch", 0, 1, 2, 3),
+		{name: "small", what: "50,000 images 3×32×32, moved and flipped", batch: 128, contenders: []contender{
+			ours(small), fromFile(smallFile), theirs("torchvision", 0, 1, 2, 3), theirs("numpy", 0, 1, 2, 3), theirs("numpy, by batch", 0, 1, 2, 3),
 		}},
 		{name: "jpeg", what: "JPEG files 256×256, random crop to 224×224, flipped", batch: 32, contenders: append(pictures(folder),
 			theirs("Pillow", 0, 1, 2, 3), theirs("torchvision.io", 0, 1, 2, 3))},
@@ -50,12 +56,15 @@ func rows() []row {
 		{name: "csv", what: "CSV of 1,000,000 × 20 numbers, read whole", contenders: []contender{
 			{library: here, workers: []int{runtime.NumCPU()}, run: table}, theirs("pyarrow", 0),
 		}},
-		{name: "tokens", what: "windows of 1,024 tokens at random, batches of 12", batch: 12, contenders: []contender{ours(windows), theirs("numpy", 0)}},
+		{name: "tokens", what: "windows of 1,024 tokens at random, batches of 12", batch: 12, contenders: []contender{ours(windows(false)), fromFile(windows(true)), theirs("numpy", 0)}},
 	}
 }
 
-// turboHere is this library with libturbojpeg.
-const turboHere = here + ", libturbojpeg"
+// turboHere is this library with libturbojpeg, fileHere without a copy in memory or a mapping.
+const (
+	turboHere = here + ", libturbojpeg"
+	fileHere  = here + ", from the file"
+)
 
 // pipeline returns the changes of pictures: torchvision's.
 func pipeline(turbo bool) (*images.Pipeline, error) {
@@ -85,8 +94,10 @@ func columnar(dir string, p *images.Pipeline) (dataloader.Dataset, error) {
 	}})
 }
 
-func windows(dir string) (dataloader.Dataset, error) {
-	return tokens.Open(filepath.Join(dir, "tokens.bin"), tokens.Options{Window: window, Stride: 1})
+func windows(unmapped bool) func(dir string) (dataloader.Dataset, error) {
+	return func(dir string) (dataloader.Dataset, error) {
+		return tokens.Open(filepath.Join(dir, "tokens.bin"), tokens.Options{Window: window, Stride: 1, Unmapped: unmapped})
+	}
 }
 
 // table reads the whole table, again and again.

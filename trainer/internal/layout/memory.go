@@ -37,7 +37,7 @@ func StagingBytes(dev kernels.Device, p *ir.Program) (bytes int64) {
 		return 0
 	}
 	for _, in := range p.Instrs {
-		bytes = max(bytes, d.StagingBytes(in.Op, p.Specs(in.In), p.Specs(in.Out)))
+		bytes = max(bytes, d.StagingBytes(in.Op, in.Attrs, p.Specs(in.In), p.Specs(in.Out)))
 	}
 	return bytes
 }

@@ -14,9 +14,9 @@ import (
 // bare is a device without a kernel for Neg.
 type bare struct{ kernels.Device }
 
-func (bare) Name() string                                                   { return "bare" }
-func (bare) RunsByReference(op *kernels.Op) bool                            { return op == kernels.Neg }
-func (bare) StagingBytes(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 7 }
+func (bare) Name() string                                                        { return "bare" }
+func (bare) RunsByReference(op *kernels.Op) bool                                 { return op == kernels.Neg }
+func (bare) StagingBytes(*kernels.Op, any, []kernels.Spec, []kernels.Spec) int64 { return 7 }
 
 func TestDescribeNamesInstructionsThatCostMore(t *testing.T) {
 	p := &ir.Program{Name: "train 8", Batch: 8, Plan: arena.Plan{Method: "test", Live: 64, LiveAt: 1}}

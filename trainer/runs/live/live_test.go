@@ -69,7 +69,7 @@ func request(t *testing.T, s *live.Server, method, path string, change func(r *h
 	if change != nil {
 		change(r)
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
 	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +153,9 @@ func TestOtherOriginsAndHostsAreRefused(t *testing.T) {
 	}
 	if code, _ := request(t, s, "GET", "/events", func(r *http.Request) { r.Host = "evil.example" }); code != http.StatusMisdirectedRequest {
 		t.Errorf("updates for a rebound name: %d", code)
+	}
+	if code, _ := request(t, s, "GET", "/metrics", func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:1") }); code != http.StatusForbidden {
+		t.Errorf("numbers for another origin: %d", code)
 	}
 }
 

@@ -59,22 +59,24 @@ func main() {
 	os.Exit(group.ExitCode(err))
 }
 
-// network is a network of one type; norm: with batch normalization over all ranks.
+// network is a network of one type; norm: with batch normalization over all ranks; shard: what ranks share.
 type network struct {
-	name string
-	of   tensor.Dtype
-	norm bool
-	most float64 // by which what it learns may differ from what one rank learns, relative to numbers above 1
+	name  string
+	of    tensor.Dtype
+	norm  bool
+	shard trainer.Shard
+	most  float64 // by which what it learns may differ from what one rank learns, relative to numbers above 1
 }
 
-var networks = []network{{"float32", gorgonia.Float32, false, 1e-6}, {"float64", gorgonia.Float64, false, 1e-12},
-	{"float32, normalized", gorgonia.Float32, true, 1e-6}, {"float64, normalized", gorgonia.Float64, true, 1e-12}}
+var networks = []network{{"float32", gorgonia.Float32, false, 0, 1e-6}, {"float64", gorgonia.Float64, false, 0, 1e-12},
+	{"float32, normalized", gorgonia.Float32, true, 0, 1e-6}, {"float64, normalized", gorgonia.Float64, true, 0, 1e-12},
+	{"float32, shared", gorgonia.Float32, false, trainer.ShardState, 1e-6}, {"float64, shared", gorgonia.Float64, false, trainer.ShardGradients, 1e-12}}
 
 // compare trains each network, prints a digest of what this rank has learned, and compares it on rank 0.
 func compare(g group.Group) error {
 	ctx, ranks := context.Background(), g.Size()
 	for _, n := range networks {
-		learned, err := n.train(ctx, trainer.Options{Batch: batch, Group: g, SyncBatchNorm: n.norm})
+		learned, err := n.train(ctx, trainer.Options{Batch: batch, Group: g, SyncBatchNorm: n.norm, Shard: n.shard})
 		if err != nil {
 			return err
 		}
@@ -111,7 +113,7 @@ func (n network) local(ctx context.Context, ranks int) (learned map[string][]byt
 	var all sync.WaitGroup
 	for i, g := range groups {
 		all.Go(func() {
-			got, err := n.train(ctx, trainer.Options{Batch: batch, Group: g, SyncBatchNorm: n.norm})
+			got, err := n.train(ctx, trainer.Options{Batch: batch, Group: g, SyncBatchNorm: n.norm, Shard: n.shard})
 			if errs[i] = errors.Join(err, g.Close()); i == 0 {
 				learned = got
 			}

@@ -1,0 +1,182 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/trainer"
+)
+
+// With Options.Group the ranks take checkpoints together. The first rank leads: it sees the intervals,
+// Stop and what was written. After each step all ranks learn what it has decided:
+//
+//	rank 0   step │ due? ─► take │ capture ───────┐ write
+//	rank 1   step │      ─► take │ capture, drop ─┘
+
+// decision is what the first rank has decided after a step.
+type decision uint32
+
+const (
+	takes decision = 1 << iota // a checkpoint is taken
+	stops                      // the loop ends
+)
+
+// grouped reports whether ranks take checkpoints together.
+func (o *Options) grouped() bool { return o.Group != nil && o.Group.Size() > 1 }
+
+// follows reports whether another rank leads and writes.
+func (o *Options) follows() bool { return o.grouped() && o.Group.Rank() > 0 }
+
+// writes reports whether the folder may be written to by this rank.
+func (o *Options) writes() bool { return !o.ReadOnly && !o.follows() }
+
+// decide returns what the first rank passes as own.
+func (f *Folder) decide(own decision) (decision, error) {
+	if !f.opt.grouped() {
+		return own, nil
+	}
+	data := make([]byte, 4)
+	binary.NativeEndian.PutUint32(data, uint32(own))
+	err := group.Once(f.opt.Group, group.Op{Kind: group.Broadcast, Type: arena.Int32, Data: data, Label: "checkpoint"})
+	return decision(binary.NativeEndian.Uint32(data)), err
+}
+
+// abort ends the group if this rank cannot go on with the others. It returns err.
+func (f *Folder) abort(err error) error {
+	if f.opt.grouped() && err != nil {
+		f.opt.Group.Abort(err)
+	}
+	return err
+}
+
+// openTogether lets the others open the folder after the first rank, which makes it, and returns an
+// error on all ranks if one has an error.
+func openTogether(dir string, opt Options) (f *Folder, err error) {
+	if !opt.follows() {
+		f, err = openAlone(dir, opt)
+	}
+	if err := agree(opt.Group, err); err != nil {
+		return nil, closed(f, err)
+	}
+	if opt.follows() {
+		f, err = openAlone(dir, opt)
+	}
+	if err := agree(opt.Group, err); err != nil {
+		return nil, closed(f, err)
+	}
+	return f, nil
+}
+
+// closed closes a folder that another rank could not open.
+func closed(f *Folder, err error) error {
+	if f == nil {
+		return err
+	}
+	return errors.Join(err, f.Close())
+}
+
+// agree returns an error if a rank has one: its own, or the first one's of another rank.
+func agree(g group.Group, own error) error {
+	var text []byte
+	if own != nil {
+		text = []byte(own.Error())
+	}
+	all, err := group.Exchange(context.Background(), g, text)
+	switch {
+	case own != nil:
+		return own
+	case err != nil:
+		return err
+	}
+	for rank, text := range all {
+		if len(text) > 0 {
+			return fmt.Errorf("rank %d: %s: %w", rank, text, trainer.ErrOption)
+		}
+	}
+	return nil
+}
+
+// afterTogether is after for a group: it follows the body of a step.
+func (f *Folder) afterTogether(ctx context.Context, t *trainer.Trainer, step trainer.Step, left bool) (stop bool, err error) {
+	var own decision
+	if !f.opt.follows() {
+		switch {
+		case left || ctx.Err() != nil || f.halted():
+			own = stops | f.unfinished(step.Number)
+		case !f.isClosed() && f.due(step.Number, epochAfter(step)):
+			own = takes
+		}
+	}
+	d, err := f.decide(own)
+	if err == nil && d&takes != 0 {
+		err = f.take(context.WithoutCancel(ctx), t)
+	}
+	stop = left || d&stops != 0 || err != nil || ctx.Err() != nil || f.isClosed()
+	switch {
+	case err != nil:
+		return true, err
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case f.isClosed():
+		err = f.errClosed()
+	case d&stops != 0 && !left:
+		f.halt()
+	}
+	if stop {
+		f.writer.wait()
+	}
+	return stop, errors.Join(err, f.fail(f.Err()))
+}
+
+// unfinished returns takes unless the last checkpoint is of that step, and is written.
+func (f *Folder) unfinished(step int64) decision {
+	f.writer.wait()
+	if f.captured != step || f.Err() != nil {
+		return takes
+	}
+	return 0
+}
+
+// takeTogether takes a checkpoint if the first rank has decided so, and waits for it.
+func (f *Folder) takeTogether(ctx context.Context, t *trainer.Trainer, own decision) (decision, error) {
+	d, err := f.decide(own)
+	if err == nil && d&takes != 0 {
+		err = f.take(context.WithoutCancel(ctx), t)
+	}
+	if err != nil {
+		return d, err
+	}
+	return d, f.fail(f.Wait())
+}
+
+// fitTogether is Fit for a group: checkpoints are taken between epochs.
+func (f *Folder) fitTogether(ctx context.Context, t *trainer.Trainer, ds dataloader.Dataset) (trainer.Result, error) {
+	if err := f.begin(ctx, t); err != nil {
+		return trainer.Result{}, err
+	}
+	var own decision
+	if f.halted() {
+		own = stops | f.unfinished(t.Stats().Steps)
+	}
+	if d, err := f.takeTogether(ctx, t, own); err != nil || d&stops != 0 {
+		if err == nil {
+			f.halt()
+		}
+		return trainer.Result{}, err
+	}
+	result, err := t.Fit(ctx, ds)
+	if err != nil {
+		return result, err
+	}
+	own = 0
+	if !f.opt.follows() && f.due(t.Stats().Steps, int64(t.Position().Epoch)) {
+		own = takes
+	}
+	_, err = f.takeTogether(ctx, t, own)
+	return result, err
+}
