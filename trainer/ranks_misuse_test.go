@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/grouptest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -256,4 +257,35 @@ func TestARefusalLeavesTheGroupUsable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rank whose vote fails as it leaves the loop gives up: the others do not wait for it, and its next call has the error.
+func TestARankThatCannotVoteGivesUp(t *testing.T) {
+	ds := samples(t, 40, 4, 3)
+	ranks(t, 3, func(g group.Group) {
+		watched := grouptest.Watch(g, func(c grouptest.Call) grouptest.Fault {
+			if c.Start && c.Op.Label == "leave the loop" && g.Rank() == 1 {
+				return grouptest.Fail
+			}
+			return grouptest.None
+		})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: watched, Fields: ds.Fields(), Optimizer: optim.SGD{}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer tr.Close()
+		for _, e := range tr.Steps(t.Context(), ds) {
+			if err = e; g.Rank() == 1 {
+				break
+			}
+		}
+		if g.Rank() == 1 && err == nil {
+			_, err = tr.Fit(t.Context(), ds)
+		}
+		var broken *group.RankError
+		if !errors.As(err, &broken) || broken.Rank != 1 || !errors.Is(err, group.ErrAborted) || g.Rank() == 1 && !errors.Is(err, grouptest.ErrFault) {
+			t.Errorf("rank %d: got %v", g.Rank(), err)
+		}
+	})
 }

@@ -198,3 +198,19 @@ func TestFrozenNormsAreNotSynced(t *testing.T) {
 		}
 	})
 }
+
+// A bucket may end with a gradient that the sum of its own normalization reads as well: it is sent after that.
+func TestABucketThatEndsWithANormIsSentAfterItsSum(t *testing.T) {
+	wide := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
+		x := net.Input("x", batch, 2)
+		h := net.BatchNorm(net.Dense(x, "first", 530_000, nil), "norm", nil) // its scales and shifts are one bucket of 4 MiB
+		return net.Classifier(x, net.Dense(h, "out", 2, nil))
+	}
+	ds := samples(t, 6, 2, 2)
+	opt := trainer.Options{Device: cputest.OpenChecked(t, cpu.Options{Threads: 2}), Batch: 6, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.01}}
+	want, _ := trainedTogether(t, 1, wide, opt, ds)
+	opt.Batch, opt.SyncBatchNorm = 3, true
+	got, _ := trainedTogether(t, 2, wide, opt, ds)
+	sameNumbers(t, "two ranks", got, want, 1e-4) // sums of 530,000 products
+}

@@ -3,10 +3,12 @@
 //
 //	go run ./internal/peer/ranks -peer python3 -rounds 3
 //	CC=mpicc go run -tags mpi ./internal/peer/ranks -mpirun mpirun -peer python3
+//	go run ./internal/peer/ranks -predict -ranks 4
 //
 // The Python needs torch. Every contender trains the same network on random data in memory, with the
 // same batch of all ranks together and the same number of threads, one contender after the other in
-// each round. The tables show medians over the rounds.
+// each round. The tables show medians over the rounds. With -predict it prints what docs/scaling.md shows
+// of more ranks than a machine has: see step.predict.
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -31,6 +34,7 @@ import (
 // result is the result of one run.
 type result struct {
 	Rate       float64 `json:"rate"` // samples a second of all ranks, in the median epoch
+	Step       float64 `json:"step"` // s, in the fastest quarter of an epoch: least disturbed by other programs
 	Parameters int     `json:"parameters"`
 	Loss       float64 `json:"loss"` // mean of the last epoch
 }
@@ -45,6 +49,11 @@ type flags struct {
 	ranks     int
 	epochs    int
 	shrink    int
+
+	predict bool // predict step times instead
+	links   string
+	compute time.Duration
+	bytes   float64
 }
 
 // steps are the steps of an epoch of the workloads that are measured, so that it takes about as long
@@ -61,6 +70,10 @@ func main() {
 	flag.IntVar(&f.ranks, "ranks", 2, "ranks, and threads of the one trainer")
 	flag.IntVar(&f.epochs, "epochs", 3, "timed epochs of a run, after one that is not timed")
 	flag.IntVar(&f.shrink, "shrink", 1, "divide widths and batches by this number, for slow devices")
+	flag.BoolVar(&f.predict, "predict", false, "measure the link between two ranks and the steps of one, predict the steps of 2 to -ranks ranks, compare them with measured ones, and predict those of 8 to 1,024 ranks")
+	flag.StringVar(&f.links, "links", "10 Gbit/s=30µs/1.25e9,100 Gbit/s=5µs/1.25e10", "list of links NAME=LATENCY/BYTES for the last table of -predict: latency of a message, bytes a second")
+	flag.DurationVar(&f.compute, "compute", 300*time.Millisecond, "time in which a rank computes a step, for that table")
+	flag.Float64Var(&f.bytes, "bytes", 102e6, "bytes of gradients, for that table: those of ResNet-50")
 	python.Main("ranks", func(ctx context.Context) error { return f.run(ctx, os.Stdout, os.Stderr) })
 }
 
@@ -69,14 +82,22 @@ func (f flags) run(ctx context.Context, out, messages io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if !f.member {
+	switch {
+	case !f.member && f.predict:
+		return f.predictAll(ctx, out)
+	case !f.member:
 		return f.compare(ctx, out, messages)
 	}
 	g, err := mpi.Open(mpi.Options{})
 	if err != nil {
 		return err
 	}
-	r, err := f.train(ctx, f.workloads, 1, g)
+	var r any
+	if f.predict {
+		r, err = measure(g)
+	} else {
+		r, err = f.train(ctx, f.workloads, 1, g)
+	}
 	if err != nil {
 		g.Abort(err)
 	}
