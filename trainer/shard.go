@@ -43,6 +43,10 @@ func (s Shard) String() string {
 // shards reports whether ranks share the state.
 func (o *Options) shards() bool { return o.Shard != ShardNothing && o.ranks() > 1 }
 
+// gathers reports whether a copy of the state needs all ranks: their parts of it, or their summands of
+// the gradients of a window.
+func (o *Options) gathers() bool { return o.ranks() > 1 && (o.Shard != ShardNothing || o.Accumulate > 1) }
+
 // checkShard adds the mistakes in Shard.
 func (o *Options) checkShard(bad *mistakes) {
 	if o.Shard > ShardGradients {
@@ -73,11 +77,14 @@ func (o *Options) checkShard(bad *mistakes) {
 // share completes a tensor of the state whose home has a part of it, or a summand.
 func (p *planned) share(x *stateTensor) {
 	region := x.home.Ref.Region
-	if !p.opt.shards() || !isState(region) && region != ir.Gradients {
+	if !p.opt.gathers() || !isState(region) && region != ir.Gradients {
 		return
 	}
-	if region == ir.Gradients && p.opt.Shard == ShardState {
+	if region == ir.Gradients && p.opt.Shard != ShardGradients {
 		x.adds = !strings.HasPrefix(x.home.Name, ir.WeightUnit)
+		return
+	}
+	if !p.opt.shards() {
 		return
 	}
 	if whole, ok := p.wholeSpec(x.home.Name, region); ok {
@@ -147,11 +154,11 @@ func (x *stateTensor) part(whole []byte, o *Options) []byte {
 	return padded
 }
 
-// checkGather returns an error where ranks that share the state cannot exchange it: while a pass runs,
-// their steps are not the same.
+// checkGather returns an error where ranks cannot exchange what they have of the state: while a pass
+// runs, their steps are not the same.
 func (t *Trainer) checkGather() error {
-	if t.plan.opt.shards() && t.usage.passes() {
-		return fmt.Errorf("the trainer is %w: the ranks share its state (Options.Shard): call it on all ranks, between passes or in the body of Steps", ErrBusy)
+	if t.plan.opt.gathers() && t.usage.passes() {
+		return fmt.Errorf("the trainer is %w: each rank has its part of the state (Options.Shard) or of the sum of gradients (Options.Accumulate): call it on all ranks, between passes or in the body of Steps", ErrBusy)
 	}
 	return nil
 }
@@ -159,7 +166,7 @@ func (t *Trainer) checkGather() error {
 // agreeToGather returns an error if a rank cannot capture its state; own is why this one cannot. A rank
 // of whose own the state is returns own.
 func (t *Trainer) agreeToGather(ctx context.Context, own error) error {
-	if !t.plan.opt.shards() {
+	if !t.plan.opt.gathers() {
 		return own
 	}
 	var text []byte

@@ -154,8 +154,9 @@ type State struct {
 // capture in the body of Steps goes on with the next step of the epoch; one after a loop that was
 // left, with the next epoch. Cancelling ctx ends the wait.
 //
-// With Options.Shard all ranks of a group call Capture after the same step, in the body of Steps or
-// between passes, and each gets the state of all: elsewhere it returns ErrBusy.
+// With Options.Shard, or with Options.Accumulate above 1, each rank of a group has its part of the state:
+// all ranks call Capture after the same step, in the body of Steps or between passes, and each gets the
+// state of all. Elsewhere it returns ErrBusy.
 func (t *Trainer) Capture(ctx context.Context) (*State, error) {
 	s, err := t.captureState(ctx)
 	if err != nil {
@@ -216,7 +217,7 @@ func (t *Trainer) enqueueCapture(s *State, running *epochPass) error {
 	if err := t.enqueueCopies(s.tensors); err != nil {
 		return err
 	}
-	if t.plan.opt.shards() {
+	if t.plan.opt.gathers() {
 		return t.gatherState(s.tensors)
 	}
 	return nil

@@ -57,8 +57,8 @@ type Options struct {
 	// process may train with the folder meanwhile. Default: the folder is locked, and writable.
 	ReadOnly bool
 
-	// Group lets ranks take checkpoints together, as they must where they share the state
-	// (trainer.Options.Shard). All ranks open the folder with the same options, and make the same calls
+	// Group lets ranks take checkpoints together, as they must where each has its part of the state
+	// (trainer.Options.Shard) or of the sum of gradients (trainer.Options.Accumulate). All ranks open the folder with the same options, and make the same calls
 	// of Steps, Fit, Measured, Save and Resume. The first rank decides when a checkpoint is due, also by
 	// its Stop, and writes it; the others see it by Resume. Fit takes checkpoints between epochs only. An
 	// error of one rank ends the group. It cannot be used with Rollback. Default: the folder is one

@@ -108,11 +108,16 @@ func (e Example) trainRank(ctx context.Context, f Flags, out io.Writer, opt trai
 	return e.train(ctx, f, out, opt, train, test)
 }
 
-// openFolder opens the folder of -checkpoint for a rank: only the first one writes. Ranks that share
-// the state open it together.
+// together reports whether all ranks take checkpoints together: each has its part of the state.
+func together(opt trainer.Options) bool {
+	return opt.Group != nil && (opt.Shard != trainer.ShardNothing || opt.Accumulate > 1)
+}
+
+// openFolder opens the folder of -checkpoint for a rank: only the first one writes. Ranks that take
+// checkpoints together open it together.
 func openFolder(ctx context.Context, t *trainer.Trainer, f Flags, opt trainer.Options, out io.Writer) (*checkpoint.Folder, error) {
 	switch g := opt.Group; {
-	case opt.Shard != trainer.ShardNothing:
+	case together(opt):
 		return OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, g, out)
 	case g == nil || g.Rank() == 0:
 		return OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, nil, out)

@@ -223,7 +223,7 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 // train opens a trainer, runs the loop on it, and draws.
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
 	first := opt.Group == nil || opt.Group.Rank() == 0
-	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first, Together: opt.Shard != trainer.ShardNothing}
+	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first, Together: together(opt)}
 	if f.Curves != "" {
 		if err := writable(f.Curves); err != nil {
 			return Results{}, err
