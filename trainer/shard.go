@@ -45,7 +45,9 @@ func (o *Options) shards() bool { return o.Shard != ShardNothing && o.ranks() > 
 
 // gathers reports whether a copy of the state needs all ranks: their parts of it, or their summands of
 // the gradients of a window.
-func (o *Options) gathers() bool { return o.ranks() > 1 && (o.Shard != ShardNothing || o.Accumulate > 1) }
+func (o *Options) gathers() bool {
+	return o.ranks() > 1 && (o.Shard != ShardNothing || o.Accumulate > 1)
+}
 
 // checkShard adds the mistakes in Shard.
 func (o *Options) checkShard(bad *mistakes) {
