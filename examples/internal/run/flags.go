@@ -169,8 +169,7 @@ func list(s string) (parts []string) {
 	return parts
 }
 
-// Options returns the options of a trainer, without the data, and opens the device. The caller
-// closes it.
+// Options returns the options of a trainer, without the data, the device and the group.
 func (f *Flags) Options() (trainer.Options, error) {
 	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed, Checkpoint: f.Checkpoint != "", GradientNorm: f.Curves != ""}
 	if f.records() {
@@ -189,8 +188,7 @@ func (f *Flags) Options() (trainer.Options, error) {
 		}
 	}
 	opt.Optimizer = o
-	opt.Device, err = f.open()
-	return opt, err
+	return opt, nil
 }
 
 // saveMemory sets the options that need less memory.
@@ -242,8 +240,8 @@ func (f *Flags) saveMemory(opt *trainer.Options) error {
 	return nil
 }
 
-// open opens the device.
-func (f *Flags) open() (kernels.Device, error) {
+// open opens the device: of several, number n.
+func (f *Flags) open(n int) (kernels.Device, error) {
 	switch f.Device {
 	case "cpu":
 		d, err := cpu.Open(cpu.Options{Instructions: f.Instructions, Threads: f.threads()})
@@ -252,7 +250,7 @@ func (f *Flags) open() (kernels.Device, error) {
 		}
 		return d, nil
 	case "cuda":
-		d, err := cuda.Open(cuda.Options{})
+		d, err := cuda.Open(cuda.Options{Device: n})
 		if err != nil {
 			return nil, fmt.Errorf("-device cuda: %w", err)
 		}

@@ -5,43 +5,140 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/group/mpi"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/checkpoint"
 )
 
-// join returns the memberships of the ranks that this process has: all of -ranks, or its own of -mpi.
-// Without either there are none. opt becomes that of the first.
-func (f *Flags) join(opt *trainer.Options) (groups []group.Group, err error) {
+// member is a rank that this process has: its device, and its group unless it trains alone. On GPUs
+// the group sums by NCCL.
+type member struct {
+	group.Group // nil: it trains alone
+	device      kernels.Device
+	close       func() error // of both; all ranks call it at once
+}
+
+// rank returns the number of the rank in its group.
+func (m *member) rank() int {
+	if m.Group == nil {
+		return 0
+	}
+	return m.Rank()
+}
+
+// join returns the members of this process, with their devices: all of -ranks, its own of -mpi, or one
+// that trains alone. The caller closes them by leave.
+func (f *Flags) join(ctx context.Context) ([]member, error) {
+	groups, err := []group.Group{nil}, error(nil)
 	switch {
 	case f.MPI:
-		g, err := mpi.Open(mpi.Options{})
-		if err != nil {
+		if groups[0], err = mpi.Open(mpi.Options{}); err != nil {
 			return nil, fmt.Errorf("-mpi: %w", err)
 		}
-		groups = append(groups, g)
 	case f.Ranks > 1:
 		if groups, err = group.Local(f.Ranks, group.Options{}); err != nil {
 			return nil, fmt.Errorf("-ranks: %w", err)
 		}
-	default:
-		return nil, nil
 	}
-	opt.Group = groups[0]
-	return groups, nil
+	members := make([]member, len(groups))
+	err = each(members, func(i int) error {
+		m := &members[i]
+		m.Group = groups[i]
+		if err := f.equip(ctx, m, i); err != nil {
+			if m.Group != nil {
+				m.Abort(err)
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, leave(members))
+	}
+	return members, nil
 }
 
-// first returns the number of the first rank of this process.
-func first(groups []group.Group) int {
-	if len(groups) == 0 {
-		return 0
+// equip opens the device of member i of this process. GPUs of a group are one for each rank, and joined
+// by NCCL.
+func (f *Flags) equip(ctx context.Context, m *member, i int) (err error) {
+	m.close = func() error { return nil }
+	if m.Group != nil {
+		m.close = m.Group.Close
 	}
-	return groups[0].Rank()
+	if f.Device == "cuda" && f.MPI {
+		if i, err = placeOnHost(ctx, m.Group); err != nil {
+			return fmt.Errorf("-mpi: %w", err)
+		}
+	}
+	if m.device, err = f.open(i); err != nil {
+		var few *cuda.NoDeviceError
+		if errors.As(err, &few) && m.Group != nil {
+			err = fmt.Errorf("rank %d needs a GPU of its own: start one rank for each GPU that is visible to it: %w", m.Rank(), err)
+		}
+		return err
+	}
+	leaveGroup := m.close
+	m.close = func() error { return errors.Join(leaveGroup(), m.device.Close()) }
+	gpu, ok := m.device.(*cuda.Device)
+	if !ok || m.Group == nil || m.Size() == 1 {
+		return nil
+	}
+	joined, err := gpu.Join(ctx, m.Group, group.Options{})
+	if err != nil {
+		return fmt.Errorf("-device cuda: %w", err)
+	}
+	m.Group = joined
+	m.close = func() error { return errors.Join(joined.Close(), leaveGroup(), gpu.Close()) }
+	return nil
+}
+
+// placeOnHost returns the number of the rank among those of its host that see the same GPUs.
+func placeOnHost(ctx context.Context, g group.Group) (n int, err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return 0, err
+	}
+	all, err := group.Exchange(ctx, g, []byte(host+" "+os.Getenv("CUDA_VISIBLE_DEVICES")))
+	if err != nil {
+		return 0, err
+	}
+	for _, other := range all[:g.Rank()] {
+		if string(other) == string(all[g.Rank()]) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// each calls f for each member at once, and returns the errors. The error of a rank's own tells more
+// than those of the ranks that it has ended.
+func each(members []member, f func(i int) error) error {
+	errs := make([]error, len(members))
+	var all sync.WaitGroup
+	for i := range members {
+		all.Go(func() { errs[i] = f(i) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		var other *group.RankError
+		if err != nil && !errors.As(err, &other) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leave closes the groups and devices of members.
+func leave(members []member) error {
+	return each(members, func(i int) error { return members[i].close() })
 }
 
 // threads returns the threads of the CPU for one rank; 0: all.
@@ -52,60 +149,27 @@ func (f *Flags) threads() int {
 	return max(1, runtime.GOMAXPROCS(0)/f.Ranks)
 }
 
-// leave ends memberships.
-func leave(groups []group.Group) error {
-	var errs []error
-	for _, g := range groups {
-		errs = append(errs, g.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // quiet returns the flags of a rank other than the first: only that one writes files and prints.
 func (f Flags) quiet() Flags {
 	f.JSON, f.Picture, f.Curves, f.Trace, f.Run, f.Serve = "", "", "", "", "", ""
 	return f
 }
 
-// trainRanks trains all ranks of this process, and returns the results of the first one. opt has the
-// device of the first.
-func (e Example) trainRanks(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, groups []group.Group, train, test dataloader.Dataset) (Results, error) {
-	if len(groups) == 0 {
-		return e.train(ctx, f, out, opt, train, test)
-	}
-	results, errs := make([]Results, len(groups)), make([]error, len(groups))
-	var ranks sync.WaitGroup
-	for i, g := range groups {
-		ranks.Go(func() {
-			if results[i], errs[i] = e.trainRank(ctx, f, out, opt, i, g, train, test); errs[i] != nil {
-				g.Abort(errs[i])
-			}
-		})
-	}
-	ranks.Wait()
-	// The error of a rank's own tells more than those of the ranks that it has ended.
-	for _, err := range errs {
-		var other *group.RankError
-		if err != nil && !errors.As(err, &other) {
-			return results[0], err
+// trainRanks trains all ranks of this process, and returns the results of the first one.
+func (e Example) trainRanks(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, members []member, train, test dataloader.Dataset) (Results, error) {
+	results := make([]Results, len(members))
+	err := each(members, func(i int) (err error) {
+		m, f, out, opt := &members[i], f, out, opt
+		opt.Device, opt.Group = m.device, m.Group
+		if m.rank() > 0 {
+			f, out = f.quiet(), io.Discard
 		}
-	}
-	return results[0], errors.Join(errs...)
-}
-
-// trainRank trains rank i of this process.
-func (e Example) trainRank(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, i int, g group.Group, train, test dataloader.Dataset) (res Results, err error) {
-	opt.Group = g
-	if i > 0 {
-		if opt.Device, err = f.open(); err != nil {
-			return res, err
+		if results[i], err = e.train(ctx, f, out, opt, train, test); err != nil && m.Group != nil {
+			m.Abort(err)
 		}
-		defer func() { err = errors.Join(err, opt.Device.Close()) }()
-	}
-	if g.Rank() > 0 {
-		f, out = f.quiet(), io.Discard
-	}
-	return e.train(ctx, f, out, opt, train, test)
+		return err
+	})
+	return results[0], err
 }
 
 // together reports whether all ranks take checkpoints together: each has its part of the state.

@@ -84,7 +84,12 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, opt.Device.Close()) }()
+	members, err := f.join(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave(members)) }()
+	opt.Device, opt.Group = members[0].device, members[0].Group
 	if e.Close != nil {
 		defer func() { err = errors.Join(err, e.Close()) }()
 	}
@@ -95,12 +100,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if done, err := e.before(ctx, f, train, out); done || err != nil {
 		return err
 	}
-	groups, err := f.join(&opt)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, leave(groups)) }()
-	if first(groups) > 0 {
+	if members[0].rank() > 0 {
 		f, out = f.quiet(), io.Discard
 	}
 	opt.Fields = train.Fields()
@@ -127,7 +127,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		}
 		return nil
 	}
-	return e.record(f, func() (Results, error) { return e.trainRanks(ctx, f, out, opt, groups, train, test) })
+	return e.record(f, func() (Results, error) { return e.trainRanks(ctx, f, out, opt, members, train, test) })
 }
 
 // record calls work, and writes its results to the file of -json.

@@ -36,7 +36,7 @@ func losses(t *testing.T, e run.Example, samples int, args ...string) (all []flo
 // the uploaded bytes differ at all.
 func Alike(t *testing.T, e run.Example, device string, batch, steps int, tolerance float64, args ...string) {
 	t.Helper()
-	args = append(args, "-batch", fmt.Sprint(batch))
+	args = append([]string{"-batch", fmt.Sprint(batch)}, args...) // ranks may divide it
 	want, host := losses(t, e, batch*steps, append(args, "-device", "cpu")...)
 	got, there := losses(t, e, batch*steps, append(args, "-device", device)...)
 	if len(got) != len(want) || len(want) < steps {
