@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -205,14 +206,9 @@ func (f *Flags) saveMemory(opt *trainer.Options) error {
 			}
 		}
 	}
-	switch f.Shard {
-	case "", "none":
-	case "state":
-		opt.Shard = trainer.ShardState
-	case "state,gradients":
-		opt.Shard = trainer.ShardGradients
-	default:
-		return &FlagError{"shard", strconv.Quote(f.Shard), "use state, or state,gradients"}
+	var err error
+	if opt.Shard, err = f.shard(); err != nil {
+		return err
 	}
 	switch f.Guard {
 	case "", "step":
@@ -238,6 +234,19 @@ func (f *Flags) saveMemory(opt *trainer.Options) error {
 		return &FlagError{"precision", strconv.Quote(f.Precision), "use float32, bfloat16 or float16"}
 	}
 	return nil
+}
+
+// shard returns the value of -shard.
+func (f *Flags) shard() (trainer.Shard, error) {
+	switch values := list(f.Shard); {
+	case len(values) == 0, slices.Equal(values, []string{"none"}):
+		return trainer.ShardNothing, nil
+	case slices.Equal(values, []string{"state"}):
+		return trainer.ShardState, nil
+	case slices.Equal(values, []string{"state", "gradients"}), slices.Equal(values, []string{"gradients", "state"}):
+		return trainer.ShardGradients, nil
+	}
+	return 0, &FlagError{"shard", strconv.Quote(f.Shard), "use state, or state,gradients"}
 }
 
 // open opens the device: of several, number n.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/picture"
 	"github.com/evenkeel/evenkeel/trainer/plot"
 )
@@ -36,6 +37,11 @@ func (f *Flags) check(given map[string]bool) error {
 	}
 	wrong(f.Ranks < 0 || f.Ranks > group.MaxLocal, "ranks", fmt.Sprint(f.Ranks), fmt.Sprintf("must be 1 to %d", group.MaxLocal))
 	wrong(f.Ranks > 1 && f.MPI, "ranks", fmt.Sprint(f.Ranks), "the launcher sets the number of ranks: leave it out with -mpi")
+	if shard, err := f.shard(); err != nil {
+		errs = append(errs, err)
+	} else {
+		wrong(shard != trainer.ShardNothing && f.Ranks < 2 && !f.MPI, "shard", f.Shard, "shares between ranks: add -ranks 2 or more, or -mpi")
+	}
 	wrong(f.WhatFits != 0 && (f.Ranks > 1 || f.MPI), "what-fits", f.WhatFits.String(), "looks at one rank: leave out -ranks and -mpi")
 	wrong(f.Epochs < 0, "epochs", fmt.Sprint(f.Epochs), "must not be negative")
 	wrong(given["what-fits"] && f.WhatFits <= 0, "what-fits", f.WhatFits.String(), "nothing fits in so few bytes: write 67108864 or 64MiB")
@@ -43,6 +49,7 @@ func (f *Flags) check(given map[string]bool) error {
 	wrong(given["instructions"] && f.Device != "cpu", "instructions", f.Instructions.String(), "only apply to the cpu: leave them out with -device "+f.Device)
 	wrong(f.Quiet && f.WhatFits != 0, "quiet", "", "leaves nothing of -what-fits: leave one of them out")
 	wrong(f.Quiet && f.Plan && f.Picture == "", "quiet", "", "leaves nothing of -plan: add -picture, or leave one of them out")
+	wrong(f.Quiet && f.Profile && f.Trace == "", "quiet", "", "leaves nothing of -profile: use -trace FILE, or leave one of them out")
 	if f.WhatFits != 0 {
 		wrong(f.Plan, "plan", "", "cannot be used with -what-fits: leave one of them out")
 		wrong(given["memory"], "memory", f.Memory.String(), "-what-fits sets the memory: leave one of them out")

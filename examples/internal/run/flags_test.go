@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/evenkeel/evenkeel/trainer"
 )
 
 func TestTheRateOfAnExampleIsForItsOwnOptimizer(t *testing.T) {
@@ -74,6 +76,14 @@ func TestFlagsThatCannotBeFollowedAreErrors(t *testing.T) {
 		"-trace x/../example.png":                   {"trace"},
 		"-trace a.json -profile -ranks 2":           nil,
 		"-device emu -instructions avx2":            {"instructions"},
+		"-quiet -profile":                           {"quiet"},
+		"-quiet -trace a.json":                      nil,
+		"-shard state":                              {"shard"},
+		"-shard state -ranks 1":                     {"shard"},
+		"-shard none":                               nil,
+		"-shard state,gradients -ranks 2":           nil,
+		"-shard state,parameters -ranks 2":          {"shard"},
+		"-shard gradients -ranks 2":                 {"shard"},
 		"-recompute ,":                              {"recompute"},
 		"-recompute auto,hidden":                    {"recompute"},
 		"-offload state,":                           {"offload"},
@@ -92,6 +102,21 @@ func TestFlagsThatCannotBeFollowedAreErrors(t *testing.T) {
 		err := f.Parse("example", strings.Fields(args))
 		if got := flagged(err); !slices.Equal(got, want) || (err == nil) != (want == nil) {
 			t.Errorf("%s: errors of %q, want %q: %v", args, got, want, err)
+		}
+	}
+}
+
+func TestShardIsAListOfValues(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]trainer.Shard{"": 0, "none": 0, "state": trainer.ShardState, " state": trainer.ShardState,
+		"state,gradients": trainer.ShardGradients, "state, gradients": trainer.ShardGradients, "gradients,state": trainer.ShardGradients} {
+		f := Flags{Device: "cpu", Optimizer: "adam"}
+		if err := f.Parse("example", []string{"-ranks", "2", "-shard", value}); err != nil {
+			t.Errorf("%q: %v", value, err)
+			continue
+		}
+		if opt, err := f.Options(); err != nil || opt.Shard != want {
+			t.Errorf("%q: %v, %v, want %v", value, opt.Shard, err, want)
 		}
 	}
 }
