@@ -35,7 +35,7 @@ func (e Example) drawPlan(ctx context.Context, f Flags, plan *report.Plan, opt t
 			return err
 		}
 	}
-	return create(f.Picture, func(w io.Writer) error { return picture.Write(w, format, plan, p) })
+	return create("picture", f.Picture, func(w io.Writer) error { return picture.Write(w, format, plan, p) })
 }
 
 // plain returns the options without what -recompute, -offload, -guard and -precision set.

@@ -15,11 +15,6 @@ const profiledSteps = 20
 
 // profile trains some steps and prints what they cost. The trace is written to the file of -trace.
 func profile(ctx context.Context, f Flags, out io.Writer, t *trainer.Trainer, train dataloader.Dataset) error {
-	if f.Trace != "" {
-		if err := writable(f.Trace); err != nil {
-			return err
-		}
-	}
 	p, err := t.Profile(ctx, train, profiledSteps)
 	if err != nil {
 		return err
@@ -28,7 +23,7 @@ func profile(ctx context.Context, f Flags, out io.Writer, t *trainer.Trainer, tr
 	if f.Trace == "" {
 		return nil
 	}
-	if err := create(f.Trace, p.WriteTrace); err != nil {
+	if err := create("trace", f.Trace, p.WriteTrace); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\nthe trace is in %s: open it at https://ui.perfetto.dev\n", f.Trace)

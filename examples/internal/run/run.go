@@ -6,7 +6,6 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,6 +89,12 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	}
 	defer func() { err = errors.Join(err, leave(members)) }()
 	opt.Device, opt.Group = members[0].device, members[0].Group
+	if members[0].rank() > 0 {
+		f, out = f.quiet(), io.Discard
+	}
+	if err := f.writable(); err != nil {
+		return err
+	}
 	if e.Close != nil {
 		defer func() { err = errors.Join(err, e.Close()) }()
 	}
@@ -99,9 +104,6 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	}
 	if done, err := e.before(ctx, f, train, out); done || err != nil {
 		return err
-	}
-	if members[0].rank() > 0 {
-		f, out = f.quiet(), io.Discard
 	}
 	opt.Fields = train.Fields()
 	if f.Resident {
@@ -137,7 +139,7 @@ func (e Example) record(f Flags, work func() (Results, error)) (err error) {
 		_, err = work()
 		return err
 	}
-	return create(f.JSON, func(w io.Writer) error { // open the file before training, to report a wrong name at once
+	return create("json", f.JSON, func(w io.Writer) error { // open the file before training, to report a wrong name at once
 		res, err := work()
 		if err != nil {
 			return err
@@ -225,11 +227,8 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 	first := opt.Group == nil || opt.Group.Rank() == 0
 	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first, Together: together(opt)}
 	if f.Curves != "" {
-		if err := writable(f.Curves); err != nil {
-			return Results{}, err
-		}
 		l.History, l.Curves = loop.NewHistory(0), func(h *loop.History) error {
-			return plot.Training(h, plot.Options{Title: e.Name, LogLoss: f.LogLoss}).Save(f.Curves)
+			return named("curves", plot.Training(h, plot.Options{Title: e.Name, LogLoss: f.LogLoss}).Save(f.Curves))
 		}
 	}
 	record, ctx, err := e.openRecording(ctx, f, out)
@@ -267,52 +266,14 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 	}
 	if e.DrawsEach {
 		l.Each = func() error {
-			return create(f.Picture, func(w io.Writer) error { return e.Draw(ctx, t, test, w) })
+			return create("picture", f.Picture, func(w io.Writer) error { return e.Draw(ctx, t, test, w) })
 		}
 	}
-	err = create(f.Picture, func(w io.Writer) error {
+	err = create("picture", f.Picture, func(w io.Writer) error {
 		if res, err = l.Run(ctx, t, train, test); err != nil {
 			return err
 		}
 		return e.Draw(ctx, t, test, w)
 	})
 	return res, err
-}
-
-// writable returns an error if a file cannot be written. It changes nothing.
-func writable(name string) error {
-	_, missing := os.Stat(name)
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	err = f.Close()
-	if missing != nil {
-		err = errors.Join(err, os.Remove(name))
-	}
-	return err
-}
-
-// create opens a file, calls contents, and then replaces the contents of the file. After an error
-// an existing file is unchanged and a new one is removed.
-func create(name string, contents func(io.Writer) error) error {
-	_, missing := os.Stat(name)
-	w, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := contents(&b); err != nil {
-		if missing != nil {
-			err = errors.Join(err, os.Remove(name))
-		}
-		return errors.Join(err, w.Close())
-	}
-	if s, err := w.Stat(); err == nil && s.Mode().IsRegular() {
-		if err := w.Truncate(0); err != nil {
-			return errors.Join(err, w.Close())
-		}
-	}
-	_, err = w.Write(b.Bytes())
-	return errors.Join(err, w.Close())
 }
