@@ -13,6 +13,7 @@
 package flat
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -33,12 +34,13 @@ type Dumper interface {
 	Dump(w io.Writer, cause string) error
 }
 
-// Checker says what is checked. The zero value checks what belongs to the process.
+// Checker says what is checked. The zero value checks what belongs to the process. Negative numbers are
+// mistakes.
 type Checker struct {
 	Trainer Statistics     // nil: none
 	Device  kernels.Device // whose memory is checked; nil: none
 	// Warmup is the number of calls before the first measurement, which compile programs, start
-	// workers and fill caches. 0: 2.
+	// workers and fill caches. 0: 2. One more call follows, which measures what a call uploads.
 	Warmup int
 	// Rounds is the number of calls between the measurements. 0: 5. More of them find smaller leaks.
 	Rounds int
@@ -71,7 +73,7 @@ func (l Leak) String() string {
 	return fmt.Sprintf("%s: %d%s before, %d after %d calls: %+d, allowed %+d", l.Resource, l.Before, unit, l.After, l.Rounds, l.After-l.Before, l.Allowed)
 }
 
-// Check calls f some times and reports an error for everything of the process that leaks: heap,
+// Check calls f 8 times and reports an error for everything of the process that leaks: heap,
 // resident memory, goroutines, file descriptors. See Checker for the tolerances. Resident memory and
 // file descriptors are checked on Linux only. Other tests must not run in parallel.
 func Check(t testing.TB, f func()) {
@@ -79,9 +81,13 @@ func Check(t testing.TB, f func()) {
 	Checker{}.Check(t, f)
 }
 
-// Check calls f some times and reports an error for each leak.
+// Check calls f Warmup + 1 + Rounds times, 8 by default, and reports an error for each leak. A negative
+// number in c ends the test before.
 func (c Checker) Check(t testing.TB, f func()) {
 	t.Helper()
+	if err := c.mistake(); err != nil {
+		t.Fatal(err)
+	}
 	leaks := c.Leaks(f)
 	for _, l := range leaks {
 		t.Errorf("not flat: %v", l)
@@ -93,9 +99,25 @@ func (c Checker) Check(t testing.TB, f func()) {
 	}
 }
 
-// Leaks calls f some times and returns what leaks, nil if all is flat. What takes a moment to go, such
-// as a goroutine on its way out, has half a second.
+// mistake returns an error for each negative number.
+func (c Checker) mistake() error {
+	var errs []error
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"Warmup", int64(c.Warmup)}, {"Rounds", int64(c.Rounds)}, {"Heap", c.Heap}, {"Resident", c.Resident}} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("flat: %s is %d: it must not be negative: 0 is the default", n.name, n.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Leaks calls f as Check does and returns what leaks, nil if all is flat. What takes a moment to go,
+// such as a goroutine on its way out, has half a second. Negative numbers in c count as 0, the default.
 func (c Checker) Leaks(f func()) []Leak {
+	c.Warmup, c.Rounds = max(c.Warmup, 0), max(c.Rounds, 0)
+	c.Heap, c.Resident = max(c.Heap, 0), max(c.Resident, 0)
 	c.Warmup, c.Rounds = orDefault(c.Warmup, 2), orDefault(c.Rounds, 5)
 	c.Heap, c.Resident = orDefault(c.Heap, 64<<10), orDefault(c.Resident, 2<<20)
 	for range c.Warmup {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,43 @@ func TestEveryLeakIsNamed(t *testing.T) {
 		}
 		if !slices.Equal(got, leak.want) {
 			t.Errorf("leaks of %q, want %q", got, leak.want)
+		}
+	}
+}
+
+// fataled is a test that keeps the reason of its end, and goes on.
+type fataled struct {
+	testing.TB
+	reason string
+}
+
+func (f *fataled) Helper() {}
+
+func (f *fataled) Fatal(args ...any) {
+	f.reason = fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
+func TestNegativeNumbersEndATestBeforeAnyCall(t *testing.T) {
+	for want, c := range map[string]flat.Checker{"Warmup is -1": {Warmup: -1}, "Rounds is -3": {Rounds: -3}, "Heap is -1": {Heap: -1}, "Resident is -5": {Resident: -5}} {
+		end, calls := &fataled{TB: t}, 0
+		var done sync.WaitGroup
+		done.Go(func() { c.Check(end, func() { calls++ }) })
+		done.Wait()
+		if !strings.Contains(end.reason, want) || calls > 0 {
+			t.Errorf("want %q: ended by %q after %d calls", want, end.reason, calls)
+		}
+		if c.Leaks(func() { calls++ }); calls != max(c.Warmup, 2)+1+max(c.Rounds, 5) {
+			t.Errorf("%+v: %d calls, want the default", c, calls)
+		}
+	}
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	for want, c := range map[int]flat.Checker{8: {}, 1 + 1 + 3: {Warmup: 1, Rounds: 3}} {
+		calls := 0
+		if c.Check(t, func() { calls++ }); calls != want {
+			t.Errorf("%+v: %d calls, want %d", c, calls, want)
 		}
 	}
 }
