@@ -6,20 +6,21 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"time"
 )
 
-// Dump writes the recorded steps and the owners of the memory as text, and why. It does not touch the
-// trainer, so that it may be called whatever that does.
+// Dump writes the recorded steps and the owners of the memory as text, and why, each on one line: a new
+// line in a text becomes "; ". It does not touch the trainer, so that it may be called whatever that does.
 func (r *Recorder) Dump(w io.Writer, cause string) error {
 	records, owners, total := r.snapshot()
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "flight recorder: %s\n%d steps, the last %d:\n", cause, total, len(records))
+	fmt.Fprintf(b, "flight recorder: %s\n%d steps, the last %d:\n", oneLine(cause), total, len(records))
 	fmt.Fprintf(b, "%8s %7s %5s %5s %9s %9s %8s %6s %13s %11s %11s  %s\n", "s", "number", "epoch", "step", "loss", "norm", "rate",
 		"waited", "arena", "pinned", "host", "objective")
 	for _, s := range records {
 		fmt.Fprintf(b, "%8.3f %7d %5d %5d %9.5g %9.4g %8.3g %6s %13d %11d %11d  %s\n", s.At.Seconds(), s.Number, s.Epoch, s.Step, s.Loss,
-			s.Norm, s.Rate, s.Waited.Round(time.Millisecond), s.Arena, s.Pinned, s.Host, s.Objective)
+			s.Norm, s.Rate, s.Waited.Round(time.Millisecond), s.Arena, s.Pinned, s.Host, oneLine(s.Objective))
 	}
 	if len(owners) > 0 {
 		fmt.Fprintf(b, "owners of device memory, bytes:\n")
@@ -28,9 +29,14 @@ func (r *Recorder) Dump(w io.Writer, cause string) error {
 		if o.Layer == "" {
 			o.Layer = "(no layer)"
 		}
-		fmt.Fprintf(b, "%14d  %s\n", o.Bytes, o.Layer)
+		fmt.Fprintf(b, "%14d  %s\n", o.Bytes, oneLine(o.Layer))
 	}
 	return b.Flush()
+}
+
+// oneLine returns a text without line breaks.
+func oneLine(text string) string {
+	return strings.NewReplacer("\r\n", "; ", "\n", "; ", "\r", "; ").Replace(strings.TrimRight(text, "\r\n"))
 }
 
 // JSON writes the same as Dump as one JSON object with the fields cause, steps, records and owners.

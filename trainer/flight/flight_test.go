@@ -77,6 +77,46 @@ func TestARecorderKeepsTheLastSteps(t *testing.T) {
 	}
 }
 
+func TestARecorderIsBounded(t *testing.T) {
+	rec := flight.New(math.MaxInt)
+	for i := range 3 {
+		rec.Progress(trainer.Progress{Step: i + 1})
+	}
+	if n := len(rec.Records()); n != 3 {
+		t.Errorf("%d records, want 3", n)
+	}
+}
+
+func TestWatchingNothingEndsWatching(t *testing.T) {
+	rec := flight.New(0)
+	watched(t, rec, make([]float32, 64*4))
+	for _, none := range []flight.Trainer{nil, (*trainer.Trainer)(nil)} {
+		rec.Progress(trainer.Progress{})
+		rec.Watch(none)
+		rec.Progress(trainer.Progress{})
+		all := rec.Records()
+		if last := all[len(all)-1]; all[0].Arena == 0 || last.Arena != 0 {
+			t.Errorf("%T: %d bytes before and %d after", none, all[0].Arena, last.Arena)
+		}
+		var b strings.Builder
+		if err := rec.Dump(&b, "because"); err != nil || strings.Contains(b.String(), "owners") {
+			t.Errorf("%T: %v, %s", none, err, &b)
+		}
+	}
+}
+
+func TestATextIsOneLineOfADump(t *testing.T) {
+	rec := flight.New(0)
+	rec.Progress(trainer.Progress{Objective: "a\nb"})
+	var b strings.Builder
+	if err := rec.Dump(&b, errors.Join(errors.New("first"), errors.New("second")).Error()+"\r\nthird\n"); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); strings.Count(text, "\n") != 4 || !strings.HasPrefix(text, "flight recorder: first; second; third\n") || !strings.HasSuffix(text, "  a; b\n") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
 func TestARecordAllocatesNothing(t *testing.T) {
 	rec := flight.New(0)
 	watched(t, rec, make([]float32, 64*4))

@@ -54,7 +54,10 @@ type Record struct {
 // defaultSteps is the number of steps of New(0).
 const defaultSteps = 256
 
-// Recorder keeps the last steps. Its methods may be called from several goroutines at once.
+// MaxSteps is the most steps that a recorder keeps, in 128 MiB.
+const MaxSteps = 1 << 20
+
+// Recorder keeps the last steps: New makes one. Its methods may be called from several goroutines at once.
 type Recorder struct {
 	begun time.Time
 
@@ -71,19 +74,23 @@ type Owner struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// New returns a recorder of the last steps. 0 or less: 256, which are 32 KiB.
+// New returns a recorder of the last steps. 0 or less: 256, which are 32 KiB. More than MaxSteps:
+// MaxSteps.
 func New(steps int) *Recorder {
 	if steps <= 0 {
 		steps = defaultSteps
 	}
-	return &Recorder{begun: time.Now(), ring: make([]Record, steps)}
+	return &Recorder{begun: time.Now(), ring: make([]Record, min(steps, MaxSteps))}
 }
 
-// Watch adds the bytes of t to each record from now on, and the owners of its memory to dumps.
+// Watch adds the bytes of t to each record from now on, and the owners of its memory to dumps. nil
+// ends that.
 func (r *Recorder) Watch(t Trainer) {
 	var owners []Owner
-	for _, l := range t.Plan().Layers() {
-		owners = append(owners, Owner{l.Name, l.Total})
+	if t != nil {
+		for _, l := range t.Plan().Layers() {
+			owners = append(owners, Owner{l.Name, l.Total})
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
