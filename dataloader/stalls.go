@@ -32,12 +32,23 @@ func share(part, all time.Duration) float64 {
 // String returns one line, such as "the input is the bottleneck: 37 % of 12.4s waited for data, 8
 // workers" or "the input keeps up: 0 % of 12.4s waited for data, 8 workers idle for 61 %".
 func (s Stalls) String() string {
-	elapsed := s.Elapsed.Round(time.Millisecond)
-	if s.Share() >= bottleneck {
-		return fmt.Sprintf("the input is the bottleneck: %.0f %% of %v waited for data, %d workers", 100*s.Share(), elapsed, s.Workers)
+	waited := fmt.Sprintf("%.0f %% of %v waited for data, %d worker", 100*s.Share(), rounded(s.Elapsed), s.Workers)
+	if s.Workers != 1 {
+		waited += "s"
 	}
-	return fmt.Sprintf("the input keeps up: %.0f %% of %v waited for data, %d workers idle for %.0f %%",
-		100*s.Share(), elapsed, s.Workers, 100*share(s.Idle, s.Elapsed*time.Duration(s.Workers)))
+	if s.Share() >= bottleneck {
+		return "the input is the bottleneck: " + waited
+	}
+	return fmt.Sprintf("the input keeps up: %s idle for %.0f %%", waited, 100*share(s.Idle, s.Elapsed*time.Duration(s.Workers)))
+}
+
+// rounded returns a duration to the millisecond, or with three digits below 100 ms.
+func rounded(d time.Duration) time.Duration {
+	unit := time.Millisecond
+	for unit > 1 && d < 100*unit {
+		unit /= 10
+	}
+	return d.Round(unit)
 }
 
 // Add returns the sum of the times of two runs, with the workers of t.

@@ -75,6 +75,8 @@ func TestStallsAreALine(t *testing.T) {
 	for s, want := range map[string]string{
 		dataloader.Stalls{Elapsed: 10 * time.Second, Waited: 3700 * time.Millisecond, Workers: 8}.String():                  "the input is the bottleneck: 37 % of 10s waited for data, 8 workers",
 		dataloader.Stalls{Elapsed: 10 * time.Second, Waited: time.Millisecond, Idle: 40 * time.Second, Workers: 8}.String(): "the input keeps up: 0 % of 10s waited for data, 8 workers idle for 50 %",
+		dataloader.Stalls{Elapsed: 123456 * time.Nanosecond, Waited: 33 * time.Microsecond, Workers: 1}.String():            "the input is the bottleneck: 27 % of 123µs waited for data, 1 worker",
+		dataloader.Stalls{Elapsed: 87654 * time.Microsecond, Idle: 84 * time.Millisecond, Workers: 1}.String():              "the input keeps up: 0 % of 87.7ms waited for data, 1 worker idle for 96 %",
 		dataloader.Stalls{}.String(): "the input keeps up: 0 % of 0s waited for data, 0 workers idle for 0 %",
 	} {
 		if s != want {
