@@ -89,8 +89,8 @@ func (m *scratchMap) names() {
 	}
 }
 
-// live draws the live bytes at each instruction. The space between this line and the top of the
-// buffers is fragmentation.
+// live draws the sum of live bytes at each instruction: the height of the buffers without free space
+// between or below them.
 func (m *scratchMap) live() {
 	path := []point{{mapLeft, panelBottom}}
 	for _, s := range liveSteps(m.q) {
