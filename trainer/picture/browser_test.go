@@ -193,6 +193,25 @@ func TestTwoPlansInABrowser(t *testing.T) {
 	}
 }
 
+// A name of any length leaves room for the rest of the page, and is shown in full under the pointer.
+func TestALongNameIsCutOnThePage(t *testing.T) {
+	first, second := strings.Repeat("a", 10_000), strings.Repeat("b", 10_000)
+	ctx := opened(t, plan(t), picture.Options{Name: first, Other: plan(t), OtherName: second})
+	text := value[string](t, ctx, `document.title + document.body.innerText + [...document.querySelectorAll("[aria-label]")].map(e => e.ariaLabel).join()`)
+	for _, c := range []string{"a", "b"} {
+		if !strings.Contains(text, strings.Repeat(c, 59)+"…") || strings.Contains(text, strings.Repeat(c, 61)) {
+			t.Errorf("%s is not cut after 60 characters", c)
+		}
+	}
+	titles := value[[]string](t, ctx, `[...document.querySelectorAll("#title, #subtitle, figcaption b")].map(e => e.title)`)
+	if both := first + " and " + second; !slices.Equal(titles, []string{both, both, first, second}) {
+		t.Errorf("%d titles, not the names in full", len(titles))
+	}
+	if over := value[int](t, ctx, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+		t.Errorf("the page is %d pixels wider than the window", over)
+	}
+}
+
 // sums compares the sums of the tables and of the list of layers with the arena.
 func sums(t *testing.T, ctx context.Context, p *report.Plan) {
 	t.Helper()

@@ -22,8 +22,8 @@ type Changes struct {
 	// Live are the bytes that are live at the peak of the first programs, by layer, largest difference
 	// first; the sums are their peaks. Each buffer counts with its padding.
 	Live []Change `json:"live"`
-	// Recomputed are the labels of the instructions of the second plan's first program that recompute
-	// an activation, in order.
+	// Recomputed are the labels of the instructions whose activations the second plan's first program
+	// recomputes, in order, each once: "hidden/act" for "hidden/act again".
 	Recomputed []string `json:"recomputed"`
 	// Time is the estimated time of a step of the second plan, relative to the first: 0.1 is a tenth
 	// longer. 0 if it is not known.
@@ -57,9 +57,14 @@ func Difference(a, b *report.Plan) Changes {
 	slices.SortFunc(live.list, func(x, y Change) int {
 		return cmp.Or(cmp.Compare(distance(y), distance(x)), cmp.Compare(x.Name, y.Name))
 	})
+	listed := map[string]bool{}
 	for i, pass := range q.Passes {
 		if pass == report.Recompute && i < len(q.Labels) {
-			d.Recomputed = append(d.Recomputed, q.Labels[i])
+			label := strings.TrimSuffix(q.Labels[i], " again")
+			if !listed[label] {
+				d.Recomputed = append(d.Recomputed, label)
+			}
+			listed[label] = true
 		}
 	}
 	if p.Time > 0 && q.Time > 0 {

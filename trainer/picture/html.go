@@ -42,9 +42,13 @@ type pageData struct {
 	Changes *Changes    `json:"changes,omitempty"`
 }
 
+// nameWidth is the most characters of the name of a plan that the page shows.
+const nameWidth = 60
+
 // pagePlan is a plan on the page. All sizes are bytes.
 type pagePlan struct {
-	Name      string        `json:"name"`
+	Name      string        `json:"name"` // of at most nameWidth characters
+	FullName  string        `json:"fullname"`
 	Device    string        `json:"device"`
 	Mode      string        `json:"mode"`
 	Total     int64         `json:"total"`
@@ -108,7 +112,7 @@ func writeHTML(w io.Writer, p *report.Plan, opt Options) error {
 	policy := fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; base-uri 'none'; form-action 'none'", hash(js), hash(pageCSS))
 	_, err = strings.NewReplacer(
 		"{{policy}}", policy,
-		"{{title}}", html.EscapeString(cmp.Or(opt.Name, "memory plan")+", "+human(p.Total)),
+		"{{title}}", html.EscapeString(clip(cmp.Or(opt.Name, "memory plan"), nameWidth)+", "+human(p.Total)),
 		"{{css}}", pageCSS,
 		"{{data}}", string(data),
 		"{{js}}", js,
@@ -156,7 +160,7 @@ type collector struct {
 func (c *collector) add(p *report.Plan, name string) {
 	c.palette.addPlan(p)
 	out := pagePlan{
-		Name: name, Device: cmp.Or(p.Device, "no device"), Mode: cmp.Or(p.Mode, "streaming"), Total: p.Total, Pinned: p.Pinned,
+		Name: clip(name, nameWidth), FullName: name, Device: cmp.Or(p.Device, "no device"), Mode: cmp.Or(p.Mode, "streaming"), Total: p.Total, Pinned: p.Pinned,
 		Offloaded: p.Offloaded, Context: p.Context, Regions: []pageRegion{}, Layers: []pageLayer{}, Programs: []pageProgram{},
 	}
 	for i, r := range p.Regions {

@@ -44,7 +44,8 @@ func FormatOf(name string) (Format, error) {
 
 // Options are options of a page. The zero value is a page of one plan. SVG and PNG have none.
 type Options struct {
-	// Name is the name of the plan, such as that of the model. Default: "memory plan".
+	// Name is the name of the plan, such as that of the model. The page shows 60 characters of it, and
+	// all under the pointer. Default: "memory plan".
 	Name string
 	// Other is a plan to show next to the first one, and OtherName its name. Default: none.
 	Other     *report.Plan

@@ -74,6 +74,7 @@ function goTo() {
 function start() {
   const first = data.plans[0];
   $("title").textContent = data.plans.length > 1 ? first.name + " and " + data.plans[1].name : "One arena of " + human(first.total);
+  $("title").title = $("subtitle").title = data.plans.map(p => p.fullname).join(" and ");
   $("subtitle").textContent = data.plans.length > 1 ? "Two plans on one scale: " + data.plans.map(p => comma(p.total) + " bytes").join(" and ") :
     first.name + ": " + comma(first.total) + " bytes on " + first.device + ", " + first.mode + " data";
   $("plans").classList.toggle("many", views.length > 1);

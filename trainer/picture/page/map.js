@@ -20,7 +20,7 @@ class View {
     this.n = this.program ? Math.max(this.program.instructions, 1) : 1;
     this.items = tensors(this.plan, this.program);
     const p = this.program;
-    this.caption.replaceChildren(el("b", null, this.plan.name), el("span", { className: "faint" }, human(this.plan.total) + " arena" +
+    this.caption.replaceChildren(el("b", { title: this.plan.fullname }, this.plan.name), el("span", { className: "faint" }, human(this.plan.total) + " arena" +
       (p ? ", " + human(p.scratch) + " scratch in " + p.name : "")),
       ...(p ? [el("span", { className: "peak" }, "peak " + human(p.live) + " at instruction " + comma(p.peak) + (p.labels[p.peak] ? ", " + p.labels[p.peak] : ""))] : []));
     this.map.setAttribute("aria-label", "Map of " + this.plan.name + ": " + bytes(this.plan.total) + ", " + comma(this.items.length) +
