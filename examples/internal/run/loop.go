@@ -205,8 +205,12 @@ func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dat
 	return r, seconds, err
 }
 
-// evaluate evaluates. If ctx ends it, the trained epoch is kept.
+// evaluate evaluates. If ctx ends it, the trained epoch is kept. Ranks that take checkpoints together end
+// it together: they stop before the next epoch.
 func (l *Loop) evaluate(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset) (trainer.Result, error) {
+	if l.Folder != nil && l.Together {
+		ctx = context.WithoutCancel(ctx)
+	}
 	r, err := t.Evaluate(ctx, test)
 	if err == nil || l.Folder == nil || ctx.Err() == nil {
 		return r, err
