@@ -234,7 +234,7 @@ func (p *epochPass) launch(s *slot) error {
 		return err
 	}
 	if err := p.writeControls(s); err != nil {
-		return err
+		return p.agreeOnEnd(err)
 	}
 	if err := s.program.enqueue(st, s); err != nil {
 		return err

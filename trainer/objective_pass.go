@@ -63,6 +63,15 @@ func (p *epochPass) step(ctx context.Context, s *slot, b dataloader.Batch, befor
 		}
 		before = nil
 	}
+	s.averages = false
+	if p.mode == compile.Train {
+		if err := p.writeControls(s); err != nil {
+			if failed := p.collect(ctx, before); failed != nil {
+				return nil, false, errors.Join(failed, fmt.Errorf("step %d: %w", b.Step, err))
+			}
+			return nil, false, fmt.Errorf("step %d: %w", b.Step, p.agreeOnEnd(err))
+		}
+	}
 	if err := p.submit(s); err != nil {
 		return nil, false, errors.Join(p.collect(ctx, before), fmt.Errorf("step %d: %w", b.Step, err))
 	}

@@ -274,14 +274,8 @@ func (p *epochPass) rowsBefore(step int) int {
 	return min(step*p.source.full.rows*p.t.plan.opt.ranks(), p.source.samples)
 }
 
-// submit enqueues the step whose batch is in slot s.
+// submit enqueues the step whose batch is in slot s, and whose controls are written.
 func (p *epochPass) submit(s *slot) error {
-	s.averages = false
-	if p.mode == compile.Train {
-		if err := p.writeControls(s); err != nil {
-			return err
-		}
-	}
 	if err := p.enqueueStep(s); err != nil {
 		return err
 	}

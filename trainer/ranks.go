@@ -346,6 +346,19 @@ func (p *epochPass) exchangeCauses(ctx context.Context, s *slot, own error) erro
 	return agreedError{own}
 }
 
+// agreeOnEnd returns own, the error of a step that this rank has not begun. If all ranks have the same
+// one, such as a rate that is out of range, the group goes on. Nothing is in flight.
+func (p *epochPass) agreeOnEnd(own error) error {
+	o := &p.t.plan.opt
+	if o.ranks() == 1 {
+		return own
+	}
+	if err := group.Once(o.Group, group.Op{Kind: group.Barrier, Label: own.Error()}); err != nil {
+		return errors.Join(own, err)
+	}
+	return agreedError{own}
+}
+
 // verdict returns what all ranks have agreed on about the step in slot s; without a group, what its
 // own status word says.
 func (s *slot) worst() int32 {

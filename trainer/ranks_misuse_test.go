@@ -3,6 +3,7 @@ package trainer_test
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -288,4 +289,95 @@ func TestARankThatCannotVoteGivesUp(t *testing.T) {
 			t.Errorf("rank %d: got %v", g.Rank(), err)
 		}
 	})
+}
+
+// outOfRange is a schedule whose rate is not a number from an update on.
+type outOfRange int64
+
+func (from outOfRange) Rate(base float64, t int64) float64 {
+	if t >= int64(from) {
+		return math.NaN()
+	}
+	return base
+}
+
+// An error that all ranks find by themselves in the middle of a pass is that of each, and the group goes on.
+func TestAnErrorThatAllRanksFindLeavesTheGroup(t *testing.T) {
+	ds := samples(t, 24, 4, 3)
+	for what, change := range map[string]func(*trainer.Options){
+		"streaming": func(*trainer.Options) {},
+		"skipping":  func(o *trainer.Options) { o.SkipNonFinite = 3 },
+		"shared":    func(o *trainer.Options) { o.Shard = trainer.ShardState },
+	} {
+		for _, call := range []string{"Fit", "Steps", "Step"} {
+			ranks(t, 3, func(g group.Group) {
+				opt := trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}, Schedule: outOfRange(3)}
+				change(&opt)
+				tr, err := trainer.New(t.Context(), small, opt)
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+					return
+				}
+				defer tr.Close()
+				steps := 0
+				switch call {
+				case "Step":
+					for ; err == nil; steps++ {
+						_, err = tr.Step(t.Context(), rowsOf(t, ds, 2*g.Rank(), 2*g.Rank()+2))
+					}
+					steps--
+				case "Steps":
+					for _, err = range tr.Steps(t.Context(), ds) {
+						if err == nil {
+							steps++
+						}
+					}
+				default:
+					var r trainer.Result
+					r, err = tr.Fit(t.Context(), ds)
+					steps = r.Steps
+				}
+				var broken *group.RankError
+				if !errors.Is(err, trainer.ErrOption) || errors.As(err, &broken) || steps != 2 {
+					t.Errorf("%s, %s, rank %d: %v after %d steps, want ErrOption after 2", what, call, g.Rank(), err, steps)
+				}
+				if _, err := tr.Evaluate(t.Context(), ds); err != nil {
+					t.Errorf("%s, %s, rank %d: afterwards: %v", what, call, g.Rank(), err)
+				}
+			})
+		}
+	}
+}
+
+// One that only one rank finds ends all.
+func TestAnErrorThatOneRankFindsEndsAll(t *testing.T) {
+	ds := samples(t, 24, 4, 3)
+	ranks(t, 3, func(g group.Group) {
+		own := optim.Schedule(&onRank{outOfRange(3), g.Rank() == 1})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 2, Group: g, Fields: ds.Fields(),
+			Optimizer: optim.SGD{Rate: 0.1}, Schedule: own})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer tr.Close()
+		_, err = tr.Fit(t.Context(), ds)
+		var broken *group.RankError
+		if !errors.As(err, &broken) || errors.Is(err, trainer.ErrOption) != (g.Rank() == 1) || !strings.Contains(err.Error(), "the rate of upd") {
+			t.Errorf("rank %d: %v", g.Rank(), err)
+		}
+	})
+}
+
+// onRank is a schedule that all ranks describe alike, and that fails on one.
+type onRank struct {
+	outOfRange
+	fails bool
+}
+
+func (o *onRank) Rate(base float64, t int64) float64 {
+	if o.fails {
+		return o.outOfRange.Rate(base, t)
+	}
+	return base
 }
