@@ -132,7 +132,7 @@ var rules = map[string]rule{
 		other: "github.com/dustin/go-humanize gonum.org/v1/plot golang.org/x/image"},
 	"trainer/plot":                   {ours: "trainer trainer/loop", other: "gonum.org/v1/plot"},
 	"cmd/evenkeel-runs":              {ours: "trainer/runs"},
-	"trainer/runs":                   {ours: "arena internal/atomicfile kernels trainer trainer/picture trainer/plot trainer/report trainer/runs/internal/tfevents"},
+	"trainer/runs":                   {ours: "arena group internal/atomicfile kernels trainer trainer/picture trainer/plot trainer/report trainer/runs/internal/tfevents"},
 	"trainer/runs/internal/tfevents": {other: "google.golang.org/protobuf"},
 	"trainer/runs/live":              {ours: "trainer trainer/runs", other: "github.com/prometheus/client_golang golang.org/x/net"},
 	"trainer/metrics":                {ours: "trainer/layers", other: gorgonia},

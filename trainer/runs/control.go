@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/evenkeel/evenkeel/group"
 )
 
 // gate holds the goroutine that trains during a pause.
@@ -17,6 +20,7 @@ type gate struct {
 	ended        bool
 	change       chan struct{} // closed when anything here changes
 	checkpointer Checkpointer
+	group        group.Group
 }
 
 // open prepares the gate. The end of ctx ends pauses.
@@ -24,29 +28,42 @@ func (g *gate) open(ctx context.Context) {
 	g.done, g.change = ctx.Done(), make(chan struct{})
 }
 
-// attach sets what takes checkpoints.
-func (g *gate) attach(c Checkpointer) {
+// attach sets what takes checkpoints, and the group of the trainer, if it has one.
+func (g *gate) attach(c Checkpointer, group group.Group) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.checkpointer = c
+	g.checkpointer, g.group = c, group
 }
 
-// pass returns at once unless there is a pause. During one it returns while a checkpoint is asked for,
-// which needs steps, and when the pause ends.
-func (g *gate) pass() {
+// pass returns 0 at once unless there is a pause. During one it returns while a checkpoint is asked for,
+// which needs steps, and when the pause ends: the time that it has held the caller. The other ranks of a
+// group wait without a limit meanwhile.
+func (g *gate) pass() (held time.Duration) {
+	var begun time.Time
 	for g.closed.Load() {
 		g.mu.Lock()
-		holds, change := g.paused && !g.ended && (g.checkpointer == nil || !g.checkpointer.Requested()), g.change
+		holds, change, members := g.paused && !g.ended && (g.checkpointer == nil || !g.checkpointer.Requested()), g.change, g.group
 		g.mu.Unlock()
 		if !holds {
-			return
+			break
+		}
+		if begun.IsZero() {
+			begun = time.Now()
+			if members != nil {
+				defer members.Busy("paused")()
+			}
 		}
 		select {
 		case <-change:
+			continue
 		case <-g.done:
-			return
 		}
+		break
 	}
+	if begun.IsZero() {
+		return 0
+	}
+	return time.Since(begun)
 }
 
 // set changes the gate and wakes what waits at it.

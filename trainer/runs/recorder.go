@@ -219,11 +219,16 @@ func (c *recorder) names(objective string) names {
 	return n
 }
 
+// anotherPass reports whether a step is not of the pass of the one before it.
+func anotherPass(before, p *trainer.Progress) bool {
+	return p.Input.Elapsed < before.Input.Elapsed || p.Epoch != before.Epoch
+}
+
 // count adds the samples and the times between the step before and this one. The counters of a
 // Progress begin again in each pass.
 func (c *recorder) count(s *step) {
 	st, b := &c.run.state, &c.before
-	if s.Input.Elapsed < b.Input.Elapsed || s.Epoch != b.Epoch { // another pass
+	if anotherPass(b, &s.Progress) {
 		*b = trainer.Progress{Samples: s.Samples}
 		if s.Step == 1 {
 			b.Samples = 0

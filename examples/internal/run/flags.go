@@ -173,11 +173,11 @@ func list(s string) (parts []string) {
 // closes it.
 func (f *Flags) Options() (trainer.Options, error) {
 	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed, Checkpoint: f.Checkpoint != "", GradientNorm: f.Curves != ""}
-	if f.records() {
-		runs.Keep(&opt)
-	}
 	if err := f.saveMemory(&opt); err != nil {
 		return opt, err
+	}
+	if f.records() {
+		runs.Keep(&opt)
 	}
 	o, err := optim.Parse(f.Optimizer)
 	if err != nil {

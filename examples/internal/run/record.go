@@ -82,7 +82,7 @@ func (r *recording) attach(t *trainer.Trainer, opt trainer.Options, l *Loop) err
 	if r == nil {
 		return nil
 	}
-	s := runs.Source{Trainer: t, Device: opt.Device, Stop: r.cancel}
+	s := runs.Source{Trainer: t, Group: opt.Group, Device: opt.Device, Stop: r.cancel}
 	if l.Folder != nil {
 		s.Checkpointer = l.Folder
 	}
