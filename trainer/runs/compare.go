@@ -43,7 +43,7 @@ func Compare(name string, dirs ...string) error {
 func readView(dir string) (*view, error) {
 	i, err := readInfo(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &FolderError{dir, "it has no " + infoFile + ": name the folder of a run"}
+		return nil, &FolderError{Dir: dir, Reason: "it has no " + infoFile + ": name the folder of a run"}
 	}
 	if err != nil {
 		return nil, err

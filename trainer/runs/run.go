@@ -96,7 +96,8 @@ type Run struct {
 
 // Create makes the folder dir and begins a run in it; with an empty dir the run has no files and is
 // only shown (package live). A folder that is not empty is a *FolderError, unless it has a run that
-// Options.Resume goes on with. The end of ctx ends a pause, so that the training can end. Close the
+// Options.Resume goes on with, or one without a step, which is taken over. One in which another process
+// records is a *LockedError. A damaged line of the run that is to go on is a *RowError. The end of ctx ends a pause, so that the training can end. Close the
 // run after the training.
 func Create(ctx context.Context, dir string, opt Options) (*Run, error) {
 	if ctx == nil {
@@ -209,7 +210,8 @@ func (r *Run) Evaluated(data string, result trainer.Result) {
 }
 
 // Close records what is left, draws the files for the last time, and ends pauses. It returns the first
-// error of the files, which has ended their writing and not the training. It is safe to call twice.
+// error of the numbers and of the pictures, which Options.Logger has had and which has not ended the
+// training. It is safe to call twice.
 func (r *Run) Close() error {
 	r.closing.Do(func() {
 		r.gate.close()
