@@ -135,7 +135,7 @@ var rules = map[string]rule{
 	"cmd/evenkeel-runs":              {ours: "trainer/runs"},
 	"trainer/runs":                   {ours: "arena group internal/atomicfile internal/folderlock kernels trainer trainer/picture trainer/plot trainer/report trainer/runs/internal/tfevents"},
 	"trainer/runs/internal/tfevents": {other: "google.golang.org/protobuf"},
-	"trainer/runs/live":              {ours: "trainer trainer/runs", other: "github.com/prometheus/client_golang golang.org/x/net"},
+	"trainer/runs/live":              {ours: "trainer trainer/runs", other: "github.com/prometheus/client_golang"},
 	"trainer/metrics":                {ours: "trainer/layers", other: gorgonia},
 	"trainer/layers":                 {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":                  {ours: "arena kernels"},

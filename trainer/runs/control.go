@@ -104,12 +104,15 @@ func (r *Run) Continue() {
 	r.log.Info("continue", "run", r.opt.Name)
 }
 
-// Stop calls Source.Stop, and ends a pause so that the training can end. Without it the error wraps
-// ErrControl.
+// Stop calls Source.Stop, and ends a pause so that the training can end. Before Attach the error wraps
+// ErrNotReady, and without a Source.Stop ErrControl.
 func (r *Run) Stop() error {
 	s := r.source.Load()
-	if s == nil || s.Stop == nil {
-		return fmt.Errorf("stop: set Source.Stop: %w", ErrControl)
+	if s == nil {
+		return fmt.Errorf("stop: %w", ErrNotReady)
+	}
+	if s.Stop == nil {
+		return fmt.Errorf("stop: %w: a program sets Source.Stop for it", ErrControl)
 	}
 	s.Stop()
 	r.mu.Lock()
@@ -121,11 +124,15 @@ func (r *Run) Stop() error {
 }
 
 // Checkpoint asks Source.Checkpointer for a checkpoint, and does not wait for it. During a pause
-// training goes on until it is taken, a step or two. Without a Checkpointer the error wraps ErrControl.
+// training goes on until it is taken, a step or two. Before Attach the error wraps ErrNotReady, and
+// without a Checkpointer ErrControl.
 func (r *Run) Checkpoint() error {
 	s := r.source.Load()
-	if s == nil || s.Checkpointer == nil {
-		return fmt.Errorf("checkpoint: set Source.Checkpointer: %w", ErrControl)
+	if s == nil {
+		return fmt.Errorf("checkpoint: %w", ErrNotReady)
+	}
+	if s.Checkpointer == nil {
+		return fmt.Errorf("checkpoint: %w: start it with a folder for checkpoints (-checkpoint DIR in the examples, Source.Checkpointer in a program)", ErrControl)
 	}
 	s.Checkpointer.Request()
 	r.change(func() {})

@@ -58,4 +58,7 @@ func (e *RowError) Unwrap() error { return trainer.ErrOption }
 
 // ErrControl is the class of errors of Stop and Checkpoint where the program has given the run no
 // function for them.
-var ErrControl = errors.New("this run has no such control")
+var ErrControl = errors.New("this training has no such control")
+
+// ErrNotReady is the class of errors of Stop and Checkpoint before Attach.
+var ErrNotReady = errors.New("the training is not ready yet: try again when it has begun")
