@@ -57,6 +57,7 @@ type Flags struct {
 
 	Run   string // folder of the record of the training; empty: none
 	Serve string // address of its page; empty: none
+	token string // of the page; empty: a new one
 
 	Checkpoint string // folder; empty: no checkpoints
 	Resume     bool
@@ -91,6 +92,7 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	if err := f.Instructions.UnmarshalText([]byte(os.Getenv("EVENKEEL_INSTRUCTIONS"))); err != nil {
 		return fmt.Errorf("EVENKEEL_INSTRUCTIONS: %w", err)
 	}
+	f.token = os.Getenv("EVENKEEL_TOKEN")
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.StringVar(&f.Data, "data", f.Data, "`directory` of the data set; empty: the data of the example")
 	fs.IntVar(&f.Batch, "batch", f.Batch, "samples in a step")
