@@ -22,8 +22,8 @@ type Options struct {
 	// Resume goes on with the run in the folder, if it has one: its curves continue. Default: a folder
 	// that has anything in it is a *FolderError.
 	Resume bool
-	// Every records one training step in so many, by its number. Default 0: 1. A step takes about 300
-	// bytes in the folder.
+	// Every records one training step in so many, by its number. Default 0: 1. A step takes about 400
+	// bytes in the folder, in both of its logs.
 	Every int
 	// Settings are shown on the page, such as flags of the program. Default: none.
 	Settings []trainer.Setting
