@@ -109,8 +109,10 @@ func (r *recording) attach(t *trainer.Trainer, opt trainer.Options, l *Loop) err
 	return r.Attach(s)
 }
 
-// ended returns the error of a training: one that the page has stopped is ErrStopped.
-func (r *recording) ended(err error, out io.Writer) error {
+// end closes the record and its page, and returns the error of the training: one that the page has
+// stopped is ErrStopped.
+func (r *recording) end(err error, out io.Writer) error {
+	defer r.close()
 	if r == nil || !r.State().Stopping || !errors.Is(err, context.Canceled) {
 		return err
 	}

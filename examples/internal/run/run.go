@@ -248,11 +248,7 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 		record.close()
 		return Results{}, err
 	}
-	defer func() {
-		err = record.ended(err, out)
-		record.close()
-		err = errors.Join(err, t.Close())
-	}()
+	defer func() { err = errors.Join(record.end(err, out), t.Close()) }()
 	if f.Profile {
 		return Results{}, profile(ctx, f, out, t, train)
 	}
