@@ -16,6 +16,17 @@ func accepted(b *bounded, remote string) (*conn, net.Conn) {
 	return c, theirs
 }
 
+// Of addresses with as many connections, the oldest connection ends.
+func TestTheOldestOfEqualsEnds(t *testing.T) {
+	t.Parallel()
+	b := newBounded(nil, 2)
+	_, first := accepted(b, "a")
+	_, second := accepted(b, "b")
+	if c, _ := accepted(b, "c"); c == nil || isOpen(first) || !isOpen(second) {
+		t.Errorf("the first is open: %v, the second: %v", isOpen(first), isOpen(second))
+	}
+}
+
 // isOpen reports whether the other end of a pipe is open.
 func isOpen(theirs net.Conn) bool {
 	_ = theirs.SetReadDeadline(time.Now())

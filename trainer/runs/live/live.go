@@ -56,8 +56,8 @@ type Options struct {
 
 // Limits of a server.
 const (
-	maxConnections = 64 // a further one ends the oldest one that has not sent the token yet
-	maxPages       = 16 // subscriptions at once
+	maxConnections = 512 // a further one ends the oldest one that has not sent the token yet
+	maxPages       = 16  // subscriptions at once
 	headerTimeout  = 2 * time.Second
 	bodyTimeout    = 10 * time.Second
 	idleTimeout    = 20 * time.Second
