@@ -391,6 +391,10 @@ func TestManyAndSlowClientsDoNotHoldTheTraining(t *testing.T) {
 	if n := runtime.NumGoroutine() - before; n > 600 {
 		t.Errorf("%d goroutines for %d connections", n, len(conns))
 	}
+	_ = conns[0].SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := io.Copy(io.Discard, conns[0]); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a page that was open before the others came is closed: %v", err)
+	}
 	if refused != 40-16 {
 		t.Errorf("%d of 40 pages are refused, want all but 16", refused)
 	}
