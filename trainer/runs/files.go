@@ -248,8 +248,11 @@ func (f *files) lookForFolder() {
 		return
 	}
 	_, err := os.Stat(filepath.Join(f.dir, folderlock.Name))
-	if err == nil {
+	switch {
+	case err == nil:
 		err = errors.New("another process has made it anew")
+	case !errors.Is(err, fs.ErrNotExist): // a file system that does not answer now
+		return
 	}
 	f.fails(fmt.Errorf("the folder %s of the run is gone: %w", f.dir, err))
 }
