@@ -73,7 +73,7 @@ func (f *files) open(dir string, opt Options, begun time.Time, c charts) (last r
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return row{}, err
 	}
-	if _, err := earlier(dir, opt.Resume); err != nil { // before a file is made
+	if _, err := earlier(dir, true); err != nil { // no lock in a folder of others
 		return row{}, err
 	}
 	lock, err := folderlock.Acquire(dir, nil)
@@ -89,7 +89,7 @@ func (f *files) open(dir string, opt Options, begun time.Time, c charts) (last r
 			err = errors.Join(err, lock.Release())
 		}
 	}()
-	have, err := earlier(dir, opt.Resume) // another process may have had it a moment ago
+	have, err := earlier(dir, opt.Resume)
 	if err != nil {
 		return row{}, err
 	}

@@ -57,6 +57,10 @@ func TestARunHasItsFolderForItself(t *testing.T) {
 	dir := t.TempDir()
 	r := created(t, t.Context(), dir, runs.Options{})
 	r.Progress(progress(1))
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r = created(t, t.Context(), dir, runs.Options{Resume: true})
 	before := content(t, dir)
 	for _, resume := range []bool{true, false} {
 		var e *runs.LockedError

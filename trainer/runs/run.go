@@ -36,7 +36,8 @@ type Options struct {
 type Source struct {
 	// Trainer has the plan, the memory of the arena, and norms of gradients by layer. Nil: none.
 	Trainer *trainer.Trainer
-	// Group is that of the trainer, whose other ranks wait without a limit during a pause. Nil: none.
+	// Group is that of the trainer: its other ranks wait for a paused one without a limit, those on other
+	// hosts as long as group.Options.Limit. Nil: none.
 	Group group.Group
 	// Device has the memory that is used and free on it. Nil: not shown.
 	Device kernels.Device
