@@ -32,7 +32,7 @@ func TestTheCommandComparesFolders(t *testing.T) {
 	if err != nil || !bytes.Contains(text, []byte(`"name":"a"`)) || !bytes.Contains(text, []byte(`"name":"b"`)) {
 		t.Errorf("the page has not both runs: %v", err)
 	}
-	for _, args := range [][]string{{}, {dir}} {
+	for _, args := range [][]string{{}, {dir}, {"-o", page, a, b, filepath.Join(b, "..", "a")}} {
 		if err := run(args, io.Discard, io.Discard); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("%q: %v", args, err)
 		}

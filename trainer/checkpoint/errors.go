@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/evenkeel/evenkeel/internal/folderlock"
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
@@ -27,10 +28,7 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	who := "another process"
-	if e.PID > 0 {
-		who = fmt.Sprintf("process %d on %s", e.PID, e.Host)
-	}
+	who := (&folderlock.HeldError{PID: e.PID, Host: e.Host}).Holder()
 	return fmt.Sprintf("checkpoints in %s: %v by %s: end it, or use another folder", e.Dir, ErrLocked, who)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/internal/atomicfile"
+	"github.com/evenkeel/evenkeel/internal/folderlock"
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
@@ -44,7 +45,7 @@ type Folder struct {
 	writer    writer
 
 	mu      sync.Mutex
-	lock    *lock
+	lock    *folderlock.Lock
 	all     []Checkpoint // that can be read, as far as is known; oldest first
 	damaged []Checkpoint // that could not be read
 	stats   Stats
@@ -91,7 +92,7 @@ func openAlone(dir string, opt Options) (*Folder, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("no folder: %w", trainer.ErrOption)
 	}
-	var lock *lock
+	var lock *folderlock.Lock
 	if opt.writes() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
@@ -107,7 +108,7 @@ func openAlone(dir string, opt Options) (*Folder, error) {
 	}
 	f.log = f.log.With("folder", dir)
 	if err := f.read(); err != nil {
-		return nil, errors.Join(refused(dir, err), lock.release())
+		return nil, errors.Join(refused(dir, err), lock.Release())
 	}
 	f.writer.open(f.write)
 	return f, nil
@@ -211,7 +212,7 @@ func (f *Folder) Close() error {
 	f.writer.close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return errors.Join(f.err, f.lock.release())
+	return errors.Join(f.err, f.lock.Release())
 }
 
 // errClosed returns the error of a folder that is closed.

@@ -232,7 +232,7 @@ func (f *Folder) add(c Checkpoint) {
 func (f *Folder) regain() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lock.held() {
+	if f.lock.Held() {
 		return nil
 	}
 	if _, err := os.Stat(f.dir); err != nil {
@@ -242,7 +242,7 @@ func (f *Folder) regain() error {
 	if err != nil {
 		return err
 	}
-	_ = f.lock.release() // of a file that is gone
+	_ = f.lock.Release() // of a file that is gone
 	f.lock = lock
 	return nil
 }

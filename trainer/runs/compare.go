@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/internal/atomicfile"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -13,14 +15,22 @@ import (
 
 // Compare writes a page to the file name that shows the runs in folders, each in a colour of its own.
 // Runs may still be going on: the page has what their files had. A folder without a run is a
-// *FolderError; all of them are reported together.
+// *FolderError, and so is one that is named twice; all of them are reported together.
 func Compare(name string, dirs ...string) error {
 	if len(dirs) == 0 {
 		return fmt.Errorf("compare runs: name at least one folder: %w", trainer.ErrOption)
 	}
 	var views []*view
 	var errs []error
+	var seen []fs.FileInfo
 	for _, dir := range dirs {
+		if here, err := os.Stat(dir); err == nil { // readView reports the error
+			if slices.ContainsFunc(seen, func(i fs.FileInfo) bool { return os.SameFile(i, here) }) {
+				errs = append(errs, &FolderError{Dir: dir, Reason: "it is named twice: name each folder once"})
+				continue
+			}
+			seen = append(seen, here)
+		}
 		v, err := readView(dir)
 		if err != nil {
 			errs = append(errs, err)
@@ -43,7 +53,7 @@ func Compare(name string, dirs ...string) error {
 func readView(dir string) (*view, error) {
 	i, err := readInfo(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &FolderError{dir, "it has no " + infoFile + ": name the folder of a run"}
+		return nil, &FolderError{Dir: dir, Reason: "it has no " + infoFile + ": name the folder of a run"}
 	}
 	if err != nil {
 		return nil, err

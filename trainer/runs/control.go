@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/evenkeel/evenkeel/group"
 )
 
 // gate holds the goroutine that trains during a pause.
@@ -17,6 +20,7 @@ type gate struct {
 	ended        bool
 	change       chan struct{} // closed when anything here changes
 	checkpointer Checkpointer
+	group        group.Group
 }
 
 // open prepares the gate. The end of ctx ends pauses.
@@ -24,29 +28,42 @@ func (g *gate) open(ctx context.Context) {
 	g.done, g.change = ctx.Done(), make(chan struct{})
 }
 
-// attach sets what takes checkpoints.
-func (g *gate) attach(c Checkpointer) {
+// attach sets what takes checkpoints, and the group of the trainer, if it has one.
+func (g *gate) attach(c Checkpointer, group group.Group) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.checkpointer = c
+	g.checkpointer, g.group = c, group
 }
 
-// pass returns at once unless there is a pause. During one it returns while a checkpoint is asked for,
-// which needs steps, and when the pause ends.
-func (g *gate) pass() {
+// pass returns 0 at once unless there is a pause. During one it returns while a checkpoint is asked for,
+// which needs steps, and when the pause ends: the time that it has held the caller. The other ranks of a
+// group wait without a limit meanwhile.
+func (g *gate) pass() (held time.Duration) {
+	var begun time.Time
 	for g.closed.Load() {
 		g.mu.Lock()
-		holds, change := g.paused && !g.ended && (g.checkpointer == nil || !g.checkpointer.Requested()), g.change
+		holds, change, members := g.paused && !g.ended && (g.checkpointer == nil || !g.checkpointer.Requested()), g.change, g.group
 		g.mu.Unlock()
 		if !holds {
-			return
+			break
+		}
+		if begun.IsZero() {
+			begun = time.Now()
+			if members != nil {
+				defer members.Busy("paused")()
+			}
 		}
 		select {
 		case <-change:
+			continue
 		case <-g.done:
-			return
 		}
+		break
 	}
+	if begun.IsZero() {
+		return 0
+	}
+	return time.Since(begun)
 }
 
 // set changes the gate and wakes what waits at it.
@@ -87,12 +104,15 @@ func (r *Run) Continue() {
 	r.log.Info("continue", "run", r.opt.Name)
 }
 
-// Stop calls Source.Stop, and ends a pause so that the training can end. Without it the error wraps
-// ErrControl.
+// Stop calls Source.Stop, and ends a pause so that the training can end. Before Attach the error wraps
+// ErrNotReady, and without a Source.Stop ErrControl.
 func (r *Run) Stop() error {
 	s := r.source.Load()
-	if s == nil || s.Stop == nil {
-		return fmt.Errorf("stop: set Source.Stop: %w", ErrControl)
+	if s == nil {
+		return fmt.Errorf("stop: %w", ErrNotReady)
+	}
+	if s.Stop == nil {
+		return fmt.Errorf("stop: %w: a program sets Source.Stop for it", ErrControl)
 	}
 	s.Stop()
 	r.mu.Lock()
@@ -104,11 +124,15 @@ func (r *Run) Stop() error {
 }
 
 // Checkpoint asks Source.Checkpointer for a checkpoint, and does not wait for it. During a pause
-// training goes on until it is taken, a step or two. Without a Checkpointer the error wraps ErrControl.
+// training goes on until it is taken, a step or two. Before Attach the error wraps ErrNotReady, and
+// without a Checkpointer ErrControl.
 func (r *Run) Checkpoint() error {
 	s := r.source.Load()
-	if s == nil || s.Checkpointer == nil {
-		return fmt.Errorf("checkpoint: set Source.Checkpointer: %w", ErrControl)
+	if s == nil {
+		return fmt.Errorf("checkpoint: %w", ErrNotReady)
+	}
+	if s.Checkpointer == nil {
+		return fmt.Errorf("checkpoint: %w: start it with a folder for checkpoints (-checkpoint DIR in the examples, Source.Checkpointer in a program)", ErrControl)
 	}
 	s.Checkpointer.Request()
 	r.change(func() {})

@@ -80,11 +80,11 @@ func TestAPauseEnds(t *testing.T) {
 func TestAControlWithoutAFunctionIsRefused(t *testing.T) {
 	t.Parallel()
 	r := created(t, t.Context(), "", runs.Options{})
-	for range 2 {
-		if err := r.Stop(); !errors.Is(err, runs.ErrControl) {
+	for _, class := range []error{runs.ErrNotReady, runs.ErrControl} {
+		if err := r.Stop(); !errors.Is(err, class) {
 			t.Errorf("Stop: %v", err)
 		}
-		if err := r.Checkpoint(); !errors.Is(err, runs.ErrControl) {
+		if err := r.Checkpoint(); !errors.Is(err, class) {
 			t.Errorf("Checkpoint: %v", err)
 		}
 		_ = r.Attach(runs.Source{})

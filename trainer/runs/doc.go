@@ -19,12 +19,13 @@
 // The folder has these files:
 //
 //	index.html           the page, with all it shows
-//	metrics.jsonl        a line for each step, epoch, evaluation and second
+//	metrics.jsonl        a line for each step and evaluation, and each second, later more rarely
 //	events.out.tfevents… the same numbers for TensorBoard
 //	curves.svg, .png     curves over steps
 //	time.svg, .png       speed, waits and memory over time
 //	plan.txt, .html      the memory plan
 //	run.json             name, settings and times of the run
+//	lock                 which process records in the folder
 //
 // [Compare] writes a page that shows several runs. Package trainer/runs/live serves the page while
 // the training runs, with buttons that call [Run.Pause], [Run.Stop] and [Run.Checkpoint].

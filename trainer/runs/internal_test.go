@@ -1,7 +1,10 @@
 package runs
 
 import (
+	"io"
+	"log/slog"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/trainer"
@@ -61,6 +64,22 @@ func TestASeriesIsBounded(t *testing.T) {
 	s.add(point{4000, 1}) // a restored training
 	if all := s.all(); all[len(all)-1] != (point{4000, 1}) || all[len(all)-2].x >= 4000 {
 		t.Errorf("after a step back: %v", all[len(all)-2:])
+	}
+}
+
+// An error is logged once, of the pictures as of the numbers.
+func TestAnErrorOfTheFilesIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	c := recorder{run: &Run{log: slog.New(slog.NewTextHandler(&log, nil))}}
+	c.files.pictures = io.ErrShortWrite
+	c.report()
+	c.report()
+	c.files.err = io.ErrClosedPipe
+	c.report()
+	c.report()
+	if n := strings.Count(log.String(), "level=ERROR"); n != 2 || c.run.state.Error != io.ErrClosedPipe.Error() {
+		t.Errorf("%d lines, %q", n, c.run.state.Error)
 	}
 }
 

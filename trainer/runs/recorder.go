@@ -23,6 +23,8 @@ type recorder struct {
 	plan  atomic.Pointer[report.Plan] // that is not written yet; nil: none
 	row   row
 
+	ended    bool             // the error of the numbers is logged
+	undrawn  bool             // and that of pictures
 	trained  bool             // a step was recorded
 	before   trainer.Progress // the step before
 	samples  int              // trained since the last measurement
@@ -69,7 +71,11 @@ func (c *recorder) close() error {
 		r.drop(s)
 	}
 	r.mu.Unlock()
-	return c.files.close()
+	err := c.files.close()
+	if err != nil && !c.ended && !c.undrawn {
+		r.log.Error("the files of the run cannot be closed", "error", err)
+	}
+	return err
 }
 
 // look records everything new; last also draws the files.
@@ -80,6 +86,7 @@ func (c *recorder) look(now time.Time, last bool) {
 	// The longer a run, the rarer: the number of records grows with the logarithm of its time.
 	if period := max(second, time.Duration(lasted/chartPoints*float64(time.Second))); now.Sub(c.measured) >= period || last {
 		c.measure(now)
+		c.files.lookForFolder()
 	}
 	if plan := c.plan.Swap(nil); plan != nil {
 		c.files.writePlan(plan)
@@ -90,19 +97,33 @@ func (c *recorder) look(now time.Time, last bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := c.files.err; err != nil && r.state.Error == "" {
-		r.state.Error = err.Error()
-		r.log.Error("the files of the run are not written any more", "error", err)
-	}
+	c.report()
 	if state := r.now(); last || now.Sub(c.told) >= second || state.Status != c.status || state.Pending != c.pending {
 		c.told, c.status, c.pending = now, state.Status, state.Pending
 		r.publish()
 	}
 }
 
+// report logs the first error of the numbers and of the pictures, and sets the one that the page shows.
+// r.mu is held.
+func (c *recorder) report() {
+	r := c.run
+	if err := c.files.err; err != nil && !c.ended {
+		c.ended = true
+		r.log.Error("the numbers of the run are not recorded any more; the training goes on", "error", err)
+	}
+	if err := c.files.pictures; err != nil && !c.undrawn {
+		c.undrawn = true
+		r.log.Error("a picture or a page of the run cannot be written; the numbers are", "error", err)
+	}
+	if err := c.files.first(); err != nil {
+		r.state.Error = err.Error()
+	}
+}
+
 // draw draws the files.
 func (c *recorder) draw() {
-	if c.files.dir == "" || c.files.err != nil {
+	if c.files.dir == "" {
 		return
 	}
 	begun := time.Now()
@@ -219,11 +240,16 @@ func (c *recorder) names(objective string) names {
 	return n
 }
 
+// anotherPass reports whether a step is not of the pass of the one before it.
+func anotherPass(before, p *trainer.Progress) bool {
+	return p.Input.Elapsed < before.Input.Elapsed || p.Epoch != before.Epoch
+}
+
 // count adds the samples and the times between the step before and this one. The counters of a
 // Progress begin again in each pass.
 func (c *recorder) count(s *step) {
 	st, b := &c.run.state, &c.before
-	if s.Input.Elapsed < b.Input.Elapsed || s.Epoch != b.Epoch { // another pass
+	if anotherPass(b, &s.Progress) {
 		*b = trainer.Progress{Samples: s.Samples}
 		if s.Step == 1 {
 			b.Samples = 0

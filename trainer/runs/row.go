@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"strconv"
@@ -39,6 +41,9 @@ const (
 	secondsKey = "seconds"
 	epochKey   = "epoch"
 )
+
+// maxCount bounds the numbers of steps and epochs in a line, and its seconds.
+const maxCount = 1 << 50
 
 // append appends the line. Values that are not finite are strings: "NaN", "+Inf" or "-Inf".
 func (r *row) append(b []byte) []byte {
@@ -89,7 +94,18 @@ func (r *row) parse(text []byte, c charts) error {
 		if err := in.Decode(&n); err != nil {
 			return fmt.Errorf("%v: %w", key, err)
 		}
-		switch v := float64(n); key {
+		v := float64(n)
+		switch key {
+		case stepKey, epochKey:
+			if !(v >= 0 && v <= maxCount) || v != math.Trunc(v) { // NaN is in no range
+				return fmt.Errorf("%v is %v, which is not a whole number from 0 to %d", key, v, int64(maxCount))
+			}
+		case timeKey, secondsKey:
+			if !(math.Abs(v) <= maxCount) {
+				return fmt.Errorf("%v is %v, which is not a number of seconds", key, v)
+			}
+		}
+		switch key {
 		case stepKey:
 			r.step = int64(v)
 		case timeKey:
@@ -122,6 +138,31 @@ func (r *row) addTo() {
 	}
 }
 
+// hasSteps reports whether metrics.jsonl has a step or an evaluation, or cannot be read.
+func hasSteps(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	in := bufio.NewReader(f)
+	c := newCharts()
+	for r := (row{}); ; {
+		text, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return false
+		}
+		if err != nil || r.parse(text, c) != nil {
+			return true
+		}
+		for _, v := range r.values {
+			if v.series.chart.Axis == stepKey {
+				return true
+			}
+		}
+	}
+}
+
 // readRows reads metrics.jsonl into charts, and returns its last row and the bytes of whole lines: a
 // process that was killed may have left a part of one. A row of a step that is not after those
 // before it replaces them, as a restored training does.
@@ -142,7 +183,7 @@ func readRows(name string, c charts) (last row, whole int64, err error) {
 			err = r.parse(text, c)
 		}
 		if err != nil {
-			return row{}, 0, fmt.Errorf("%s, line %d: %w", name, n, err)
+			return row{}, 0, &RowError{name, n, err.Error()}
 		}
 		if r.step < last.step {
 			c.cut(r.step)

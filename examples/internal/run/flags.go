@@ -58,6 +58,7 @@ type Flags struct {
 
 	Run   string // folder of the record of the training; empty: none
 	Serve string // address of its page; empty: none
+	token string // of the page; empty: a new one
 
 	Checkpoint string // folder; empty: no checkpoints
 	Resume     bool
@@ -92,6 +93,7 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	if err := f.Instructions.UnmarshalText([]byte(os.Getenv("EVENKEEL_INSTRUCTIONS"))); err != nil {
 		return fmt.Errorf("EVENKEEL_INSTRUCTIONS: %w", err)
 	}
+	f.token = os.Getenv("EVENKEEL_TOKEN")
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.StringVar(&f.Data, "data", f.Data, "`directory` of the data set; empty: the data of the example")
 	fs.IntVar(&f.Batch, "batch", f.Batch, "samples in a step")
@@ -173,11 +175,11 @@ func list(s string) (parts []string) {
 // Options returns the options of a trainer, without the data, the device and the group.
 func (f *Flags) Options() (trainer.Options, error) {
 	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed, Checkpoint: f.Checkpoint != "", GradientNorm: f.Curves != ""}
-	if f.records() {
-		runs.Keep(&opt)
-	}
 	if err := f.saveMemory(&opt); err != nil {
 		return opt, err
+	}
+	if f.records() {
+		runs.Keep(&opt)
 	}
 	o, err := optim.Parse(f.Optimizer)
 	if err != nil {

@@ -264,11 +264,11 @@ func score(loss, accuracy float64) string {
 	return fmt.Sprintf("%.4f (%.2f %%)", loss, 100*accuracy)
 }
 
-// median returns the middle value, or 0 if there is none. It sorts x.
+// median returns the middle value, the lower one of two, or 0 if there is none. It sorts x.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
 	}
 	slices.Sort(x)
-	return x[len(x)/2]
+	return x[(len(x)-1)/2]
 }

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/runs"
@@ -15,7 +17,7 @@ import (
 // addRecord adds the flags -run and -serve.
 func (f *Flags) addRecord(fs *flag.FlagSet) {
 	fs.StringVar(&f.Run, "run", f.Run, "record the training in `folder`, with a page that shows it; with -resume the record goes on")
-	fs.StringVar(&f.Serve, "serve", f.Serve, "serve a page that shows the training, with buttons, at `address`, such as :8080 on this machine only")
+	fs.StringVar(&f.Serve, "serve", f.Serve, "serve a page that shows the training, with buttons, at `address`, such as :8080 on this machine only; its token is $EVENKEEL_TOKEN, or a new one")
 }
 
 // records reports whether the training is recorded, for a folder or a page.
@@ -37,6 +39,16 @@ type recording struct {
 	*runs.Run
 	server *live.Server // nil without -serve
 	cancel context.CancelFunc
+	log    *slog.Logger
+}
+
+// announces returns where the address of the page is printed: with -quiet it is no output of the
+// training, but without it nobody could open the page.
+func (f *Flags) announces(out io.Writer) io.Writer {
+	if f.Quiet {
+		return os.Stderr
+	}
+	return out
 }
 
 // openRecording opens the record that the flags ask for, and prints the address of its page to out.
@@ -46,23 +58,30 @@ func (e Example) openRecording(ctx context.Context, f Flags, out io.Writer) (_ *
 	if !f.records() {
 		return nil, ctx, nil
 	}
-	r := &recording{}
+	r := &recording{log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})).With("flag", "-run "+f.Run)}
 	inner, r.cancel = context.WithCancel(ctx)
-	opt := runs.Options{Resume: f.Resume, Settings: f.settings}
+	opt := runs.Options{Resume: f.Resume, Settings: f.settings, Logger: r.log}
 	if f.Run == "" {
 		opt.Name = e.Name
 	}
 	if r.Run, err = runs.Create(inner, f.Run, opt); err != nil {
 		r.cancel()
+		if refused := (*runs.FolderError)(nil); errors.As(err, &refused) && refused.Recorded {
+			err = &FlagError{"run", f.Run, "has a recorded training: use another folder, or go on with it by -resume and the folder of its -checkpoint"}
+			return nil, ctx, err
+		}
 		return nil, ctx, fmt.Errorf("-run: %w", err)
 	}
 	if f.Serve == "" {
 		return r, inner, nil
 	}
-	if r.server, err = live.Serve(f.Serve, r.Run, live.Options{}); err != nil {
-		return nil, ctx, errors.Join(fmt.Errorf("-serve: %w", err), r.close())
+	if r.server, err = live.Serve(f.Serve, r.Run, live.Options{Token: f.token}); err != nil {
+		r.close()
+		return nil, ctx, fmt.Errorf("-serve: %w", err)
 	}
-	fmt.Fprintf(out, "the page is at %s\n", r.server.URL())
+	for i, url := range r.server.URLs() {
+		fmt.Fprintf(f.announces(out), "the page is %sat %s\n", map[bool]string{true: "also "}[i > 0], url)
+	}
 	return r, inner, nil
 }
 
@@ -82,7 +101,7 @@ func (r *recording) attach(t *trainer.Trainer, opt trainer.Options, l *Loop) err
 	if r == nil {
 		return nil
 	}
-	s := runs.Source{Trainer: t, Device: opt.Device, Stop: r.cancel}
+	s := runs.Source{Trainer: t, Group: opt.Group, Device: opt.Device, Stop: r.cancel}
 	if l.Folder != nil {
 		s.Checkpointer = l.Folder
 	}
@@ -90,8 +109,10 @@ func (r *recording) attach(t *trainer.Trainer, opt trainer.Options, l *Loop) err
 	return r.Attach(s)
 }
 
-// ended returns the error of a training: one that the page has stopped is ErrStopped.
-func (r *recording) ended(err error, out io.Writer) error {
+// end closes the record and its page, and returns the error of the training: one that the page has
+// stopped is ErrStopped.
+func (r *recording) end(err error, out io.Writer) error {
+	defer r.close()
 	if r == nil || !r.State().Stopping || !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -99,15 +120,18 @@ func (r *recording) ended(err error, out io.Writer) error {
 	return ErrStopped
 }
 
-// close closes the record and its page.
-func (r *recording) close() error {
+// close closes the record and its page. An error of theirs does not end the training and is not its
+// error: the log has it.
+func (r *recording) close() {
 	if r == nil {
-		return nil
+		return
 	}
 	defer r.cancel()
-	err := r.Run.Close() // pages have the last state
-	if r.server != nil {
-		err = errors.Join(err, r.server.Close())
+	_ = r.Run.Close() // pages have the last state
+	if r.server == nil {
+		return
 	}
-	return err
+	if err := r.server.Close(); err != nil {
+		r.log.Warn("the page cannot be closed", "error", err)
+	}
 }

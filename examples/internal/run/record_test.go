@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/trainer"
-	"github.com/evenkeel/evenkeel/trainer/runs"
 )
 
 // output is written by the program and read by its hook.
@@ -88,8 +88,8 @@ func TestAPageStopsATrainingWhoseRecordGoesOn(t *testing.T) {
 		if err != nil || !bytes.Contains(page, []byte(`{"name":"optimizer","value":"sgd"}`)) || !bytes.Contains(page, []byte("layer norm")) {
 			t.Errorf("the page has no settings or norms: %v", err)
 		}
-		var refused *runs.FolderError
-		if err := line.Run(t.Context(), []string{"-run", record}, io.Discard); !errors.As(err, &refused) {
+		var refused *FlagError
+		if err := line.Run(t.Context(), []string{"-run", record}, io.Discard); !errors.As(err, &refused) || refused.Flag != "run" || !strings.Contains(refused.Reason, "-resume") {
 			t.Errorf("a folder that has a run: %v", err)
 		}
 		if !checkpoints {
@@ -108,6 +108,77 @@ func TestAPageStopsATrainingWhoseRecordGoesOn(t *testing.T) {
 		if err := line.Run(t.Context(), args, io.Discard); !errors.As(err, &e) {
 			t.Errorf("%q: %v", args, err)
 		}
+	}
+}
+
+// A start that has failed leaves the folder of the record to the command that is right.
+func TestAFailedStartLeavesTheFolderOfTheRecord(t *testing.T) {
+	t.Parallel()
+	used, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Close()
+	dir, record := t.TempDir(), filepath.Join(t.TempDir(), "run")
+	if err := line.Run(t.Context(), []string{"-epochs", "1", "-checkpoint", dir}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-serve", used.Addr().String()}, {"-memory", "1"}, {"-checkpoint", dir}} {
+		if err := line.Run(t.Context(), append(args, "-run", record), io.Discard); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+	if err := line.Run(t.Context(), []string{"-epochs", "1", "-run", record}, io.Discard); err != nil {
+		t.Errorf("the command that is right: %v", err)
+	}
+}
+
+// A record that cannot go on is no error of the training, whose results are written.
+func TestATrainingOutlivesItsRecord(t *testing.T) {
+	t.Parallel()
+	record, results := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "results.json")
+	e := line
+	e.Progress = func(p trainer.Progress) {
+		if p.StepNumber == 3 {
+			if err := os.RemoveAll(record); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := e.Run(t.Context(), []string{"-epochs", "2", "-run", record, "-json", results}, io.Discard); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(results); err != nil || !bytes.Contains(b, []byte("test_loss")) {
+		t.Errorf("results %s, %v", b, err)
+	}
+}
+
+// Ranks that share their state can be recorded.
+func TestRanksThatShareAreRecorded(t *testing.T) {
+	t.Parallel()
+	record := filepath.Join(t.TempDir(), "run")
+	if err := line.Run(t.Context(), []string{"-epochs", "2", "-ranks", "2", "-shard", "state,gradients", "-run", record}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows(t, record); !bytes.Contains(got, []byte(`"norm":`)) || bytes.Contains(got, []byte(`"layer norm`)) {
+		t.Errorf("rows %s", got)
+	}
+}
+
+// The address is printed also with -quiet, and its token can be chosen.
+func TestTheAddressOfThePage(t *testing.T) {
+	const token = "a-token-of-my-own"
+	t.Setenv("EVENKEEL_TOKEN", token)
+	out := &output{}
+	if err := line.Run(t.Context(), []string{"-epochs", "1", "-serve", "127.0.0.1:0"}, out); err != nil || !strings.Contains(out.String(), "#token="+token+"\n") {
+		t.Errorf("%v, %s", err, out)
+	}
+	t.Setenv("EVENKEEL_TOKEN", "short")
+	if err := line.Run(t.Context(), []string{"-serve", "127.0.0.1:0"}, io.Discard); err == nil || !strings.Contains(err.Error(), "token") {
+		t.Errorf("a short token: %v", err)
+	}
+	if f := (&Flags{Quiet: true}); f.announces(out) != os.Stderr || (&Flags{}).announces(out) != io.Writer(out) {
+		t.Error("the address is not printed where it can be read")
 	}
 }
 

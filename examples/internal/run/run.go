@@ -244,9 +244,10 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 	}
 	t, err := trainer.New(ctx, e.Model, opt)
 	if err != nil {
-		return Results{}, errors.Join(err, record.close())
+		record.close()
+		return Results{}, err
 	}
-	defer func() { err = errors.Join(record.ended(err, out), record.close(), t.Close()) }()
+	defer func() { err = errors.Join(record.end(err, out), t.Close()) }()
 	if f.Profile {
 		return Results{}, profile(ctx, f, out, t, train)
 	}

@@ -24,6 +24,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			http.Error(w, "the host is not that of this server: use the address that the program has printed", http.StatusMisdirectedRequest)
 			return
 		}
+		// A link to the page may stand anywhere.
+		if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && r.URL.Path != "/" {
+			http.Error(w, "pages of other origins are not answered", http.StatusForbidden)
+			return
+		}
 		if origin := r.Header.Get("Origin"); origin != "" {
 			if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
 				http.Error(w, "pages of other origins are not answered", http.StatusForbidden)
@@ -34,13 +39,13 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	}))
 }
 
-// known reports whether a request may call the server by that host: an IP address, which no name can
-// be rebound to, or one of its names.
+// known reports whether a request may call the server by that host: any IP address, since a page of
+// another origin gets here only by a name that it rebinds to this address; or one of its names.
 func (s *Server) known(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	host = strings.Trim(strings.ToLower(host), "[]")
+	host = strings.Trim(name(host), "[]")
 	return s.hosts[host] || net.ParseIP(host) != nil
 }
 
@@ -48,8 +53,8 @@ func (s *Server) known(host string) bool {
 func (s *Server) authorized(next http.HandlerFunc) http.HandlerFunc {
 	want := sha256.Sum256([]byte(s.token))
 	return func(w http.ResponseWriter, r *http.Request) {
-		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
 			_, token, _ = r.BasicAuth()
 		}
 		got := sha256.Sum256([]byte(token))
@@ -58,6 +63,7 @@ func (s *Server) authorized(next http.HandlerFunc) http.HandlerFunc {
 			http.Error(w, "the token is missing or wrong: use the address that the program has printed", http.StatusUnauthorized)
 			return
 		}
+		trust(r.Context())
 		next(w, r)
 	}
 }

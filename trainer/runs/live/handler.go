@@ -44,7 +44,12 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.log.Info("control", "what", what, "client", r.RemoteAddr, "error", err)
-	if errors.Is(err, runs.ErrControl) {
+	switch {
+	case errors.Is(err, runs.ErrNotReady):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}

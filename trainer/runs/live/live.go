@@ -18,8 +18,8 @@
 // All but the page need the token, in the header Authorization: as a Bearer token, or as the password
 // of Basic authentication with any name. Requests that name another host, or that come from the page
 // of another origin, are refused, so that no page in a browser can reach the run through it. The
-// number of connections, the size of requests and the time of a slow client are bounded; the training
-// never waits for a client.
+// number of connections, the size of requests and the time of a slow client are bounded, and clients
+// without the token cannot keep out those that have it; the training never waits for a client.
 package live
 
 import (
@@ -32,11 +32,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/runs"
@@ -48,7 +47,8 @@ type Options struct {
 	// characters, or with others than letters, digits, "-" and "_", is refused.
 	Token string
 	// Hosts are further names that requests may give as their host, such as that of a reverse proxy.
-	// Default: localhost, the address that is listened on, and IP addresses of the machine.
+	// Default: localhost, the host that is listened on, the name of this machine unless that host is a
+	// loopback address, and all IP addresses.
 	Hosts []string
 	// Logger gets a line for each control, and for errors of the server. Default: nothing is logged.
 	Logger *slog.Logger
@@ -56,9 +56,9 @@ type Options struct {
 
 // Limits of a server.
 const (
-	maxConnections = 64 // others wait until one is closed
-	maxPages       = 16 // subscriptions at once
-	headerTimeout  = 5 * time.Second
+	maxConnections = 512 // a further one ends the oldest one that has not sent the token yet
+	maxPages       = 16  // subscriptions at once
+	headerTimeout  = 2 * time.Second
 	bodyTimeout    = 10 * time.Second
 	idleTimeout    = 20 * time.Second
 	writeTimeout   = 10 * time.Second // of an answer or an update
@@ -112,12 +112,12 @@ func Serve(addr string, run *runs.Run, opt Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog: log.New(io.Discard, "", 0)}
+		ConnContext: withConn, ErrorLog: log.New(io.Discard, "", 0)}
 	s.http.RegisterOnShutdown(cancel)
 	if opt.Logger != nil {
 		s.http.ErrorLog = slog.NewLogLogger(opt.Logger.Handler(), slog.LevelWarn)
 	}
-	go func() { s.served <- s.http.Serve(netutil.LimitListener(l, maxConnections)) }()
+	go func() { s.served <- s.http.Serve(newBounded(l, maxConnections)) }()
 	return s, nil
 }
 
@@ -147,27 +147,57 @@ func complete(addr string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// hostsOf returns the names by which requests may call the server. IP addresses are always accepted:
-// a page of another origin reaches the server by a name of its own, which it rebinds.
+// hostsOf returns the names by which requests may call the server.
 func hostsOf(addr string, more []string) map[string]bool {
 	host, _, _ := net.SplitHostPort(addr) // addr is complete
-	all := map[string]bool{"localhost": true, strings.ToLower(host): true}
+	all := map[string]bool{"localhost": true, name(host): true}
+	if ip := net.ParseIP(host); ip == nil && name(host) != "localhost" || ip != nil && !ip.IsLoopback() {
+		if machine, err := os.Hostname(); err == nil {
+			all[name(machine)] = true
+		}
+	}
 	for _, h := range more {
-		all[strings.ToLower(h)] = true
+		all[name(h)] = true
 	}
 	return all
 }
 
+// name returns the one form of a host name: in lower case, and without the dot of a complete one.
+func name(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+
 // Addr returns the address that the server listens on, as host:port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// URL returns the address of the page with the token, in the part of it that browsers do not send.
-func (s *Server) URL() string {
+// URL returns the first of URLs.
+func (s *Server) URL() string { return s.URLs()[0] }
+
+// URLs returns the addresses of the page, each with the token in the part of it that browsers do not
+// send. A server that listens on one address has one. One that listens on all of them has the name of
+// the machine, its addresses other than loopback and link-local ones, and 127.0.0.1.
+func (s *Server) URLs() (all []string) {
 	host, port, _ := net.SplitHostPort(s.Addr()) // a listener's address has both
+	hosts := []string{host}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
+		hosts = machineHosts()
 	}
-	return "http://" + net.JoinHostPort(host, port) + "/#token=" + s.token
+	for _, h := range hosts {
+		all = append(all, "http://"+net.JoinHostPort(h, port)+"/#token="+s.token)
+	}
+	return all
+}
+
+// machineHosts returns the hosts by which this machine may be reached.
+func machineHosts() (all []string) {
+	if host, err := os.Hostname(); err == nil {
+		all = append(all, host)
+	}
+	addrs, _ := net.InterfaceAddrs() // without them the name is left
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			all = append(all, n.IP.String())
+		}
+	}
+	return append(all, "127.0.0.1")
 }
 
 // Close ends the server; pages keep what they show. Answers that are being written have a second to

@@ -1,6 +1,6 @@
 //go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly || windows)
 
-package checkpoint
+package folderlock
 
 import (
 	"errors"
