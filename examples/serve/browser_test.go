@@ -5,10 +5,11 @@ import (
 	"flag"
 	"math"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evenkeel/evenkeel/internal/browsertest"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -16,44 +17,10 @@ import (
 
 var screenshot = flag.String("screenshot", "", "file for a picture of the page")
 
-// browser opens a page in headless Chromium.
-func browser(t *testing.T, url string) context.Context {
-	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("needs chromium, the Debian package of that name: ", err)
-	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(800, 600), chromedp.WSURLReadTimeout(time.Minute))
-	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync"} {
-		opts = append(opts, chromedp.Flag(flag, true))
-	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
-	t.Cleanup(cancel)
-	ctx, closeTab := chromedp.NewContext(ctx)
-	t.Cleanup(closeTab)
-	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
-	t.Cleanup(stop)
-	return ctx
-}
-
-// value evaluates an expression in the page.
-func value[T any](t *testing.T, ctx context.Context, expression string) T {
-	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return v
-}
-
 // stroke draws a line through points of the canvas with the mouse.
 func stroke(t *testing.T, ctx context.Context, points [][2]float64) {
 	t.Helper()
-	at := value[[]float64](t, ctx, `(r => [r.left, r.top])(canvas.getBoundingClientRect())`)
+	at := browsertest.Value[[]float64](t, ctx, `(r => [r.left, r.top])(canvas.getBoundingClientRect())`)
 	left := func(p *input.DispatchMouseEventParams) { p.Button, p.Buttons = input.MouseButtonLeft, 1 }
 	mouse := func(p [2]float64) (x, y float64) { return at[0] + p[0], at[1] + p[1] }
 	x, y := mouse(points[0])
@@ -71,7 +38,7 @@ func stroke(t *testing.T, ctx context.Context, points [][2]float64) {
 // The shapes are drawn with the mouse on a canvas of 280×280.
 func TestDigitsAreDrawnInABrowser(t *testing.T) {
 	_, web, _ := trained(t, enough, true)
-	ctx := browser(t, web.URL)
+	ctx := browsertest.Open(t, web.URL, 800, 600)
 	zero := make([][2]float64, 0, 33)
 	for i := range 33 {
 		a := 2 * math.Pi * float64(i) / 32
@@ -91,12 +58,12 @@ func TestDigitsAreDrawnInABrowser(t *testing.T) {
 		stroke(t, ctx, c.points)
 		got := ""
 		for end := time.Now().Add(30 * time.Second); got == "" && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			got = value[string](t, ctx, `bars.dataset.digit`)
+			got = browsertest.Value[string](t, ctx, `bars.dataset.digit`)
 		}
 		if got != c.digit {
-			t.Errorf("the page shows %q for a %s: %s", got, c.digit, value[string](t, ctx, `message.textContent`))
+			t.Errorf("the page shows %q for a %s: %s", got, c.digit, browsertest.Value[string](t, ctx, `message.textContent`))
 		}
-		if best := value[string](t, ctx, `document.querySelector("tr.best").innerText`); !strings.HasPrefix(best, c.digit) || !strings.Contains(best, "%") {
+		if best := browsertest.Value[string](t, ctx, `document.querySelector("tr.best").innerText`); !strings.HasPrefix(best, c.digit) || !strings.Contains(best, "%") {
 			t.Errorf("the best row is %q", best)
 		}
 	}
@@ -114,12 +81,12 @@ func TestDigitsAreDrawnInABrowser(t *testing.T) {
 	}
 	status := ""
 	for end := time.Now().Add(time.Minute); !strings.Contains(status, "200 training steps") && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		status = value[string](t, ctx, `document.getElementById("status").textContent`)
+		status = browsertest.Value[string](t, ctx, `document.getElementById("status").textContent`)
 	}
 	if !strings.Contains(status, "200 training steps") {
 		t.Errorf("after training the page shows %q", status)
 	}
-	if status = value[string](t, ctx, `message.textContent`); status != "" {
+	if status = browsertest.Value[string](t, ctx, `message.textContent`); status != "" {
 		t.Errorf("message %q", status)
 	}
 }

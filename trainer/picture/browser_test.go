@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evenkeel/evenkeel/internal/browsertest"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -27,51 +28,17 @@ var screenshot = flag.String("screenshot", "", "file for a picture of the page")
 // opened draws a page and opens it in headless Chromium.
 func opened(t *testing.T, p *report.Plan, opt picture.Options) context.Context {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("needs chromium, the Debian package of that name: ", err)
-	}
 	file := filepath.Join(t.TempDir(), "plan.html")
 	if err := picture.Save(file, p, opt); err != nil {
 		t.Fatal(err)
 	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1400, 900), chromedp.WSURLReadTimeout(time.Minute))
-	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync"} {
-		opts = append(opts, chromedp.Flag(flag, true))
-	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
-	t.Cleanup(cancel)
-	ctx, closeTab := chromedp.NewContext(ctx)
-	t.Cleanup(closeTab)
-	do(t, ctx, chromedp.Navigate("file://"+file))
-	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
-	t.Cleanup(stop)
-	return ctx
-}
-
-// do runs actions.
-func do(t *testing.T, ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
-	t.Helper()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// value evaluates an expression in the page.
-func value[T any](t *testing.T, ctx context.Context, expression string) T {
-	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return v
+	return browsertest.Open(t, "file://"+file, 1400, 900)
 }
 
 // middle returns the middle of the box of a tensor on a map, in pixels of the window.
 func middle(t *testing.T, ctx context.Context, name string) (x, y float64) {
 	t.Helper()
-	at := value[[]float64](t, ctx, fmt.Sprintf(`(() => { const v = views[0], r = v.map.getBoundingClientRect(), b = v.rect(v.items.find(t => t.name === %q && t.scratch));
+	at := browsertest.Value[[]float64](t, ctx, fmt.Sprintf(`(() => { const v = views[0], r = v.map.getBoundingClientRect(), b = v.rect(v.items.find(t => t.name === %q && t.scratch));
 		return [r.left + b[0] + b[2] / 2, r.top + b[1] + b[3] / 2]; })()`, name))
 	return at[0], at[1]
 }
@@ -79,7 +46,7 @@ func middle(t *testing.T, ctx context.Context, name string) (x, y float64) {
 // details returns the text of the box of details.
 func details(t *testing.T, ctx context.Context) string {
 	t.Helper()
-	return value[string](t, ctx, `document.getElementById("details").innerText`)
+	return browsertest.Value[string](t, ctx, `document.getElementById("details").innerText`)
 }
 
 // contains reports what is missing in a text.
@@ -101,41 +68,41 @@ func TestThePageInABrowser(t *testing.T) {
 
 	// The pointer shows what a box is.
 	x, y := middle(t, ctx, "hidden/act")
-	do(t, ctx, chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+	browsertest.Do(t, ctx, chromedp.MouseEvent(chromedp.MouseMoved, x, y))
 	contains(t, details(t, ctx), "hidden/act", "262,144 bytes (256 KiB)", "instructions 1 call 1 to 15 call 15, 15 of 20", "matmul in the forward pass", "net.go:8", "main.go:30")
 	x, y = middle(t, ctx, hostile)
-	do(t, ctx, chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+	browsertest.Do(t, ctx, chromedp.MouseEvent(chromedp.MouseMoved, x, y))
 	contains(t, details(t, ctx), hostile)
 
 	// The wheel and the keys zoom, a double click fits a box, 0 shows scratch again.
-	width := func() float64 { return value[float64](t, ctx, `views[0].v.x1 - views[0].v.x0`) }
-	do(t, ctx, chromedp.MouseEvent(chromedp.MouseWheel, x, y, func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1, -120 })) // a DeltaX of 0 is left out
+	width := func() float64 { return browsertest.Value[float64](t, ctx, `views[0].v.x1 - views[0].v.x0`) }
+	browsertest.Do(t, ctx, chromedp.MouseEvent(chromedp.MouseWheel, x, y, func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1, -120 })) // a DeltaX of 0 is left out
 	if w := width(); !(w < 20 && w > 5) {
 		t.Errorf("after the wheel %v instructions are shown, want fewer than 20", w)
 	}
-	do(t, ctx, chromedp.Focus(".map"), chromedp.KeyEvent("0"))
+	browsertest.Do(t, ctx, chromedp.Focus(".map"), chromedp.KeyEvent("0"))
 	if w := width(); w != 20 {
 		t.Errorf("key 0 shows %v instructions, want 20", w)
 	}
-	do(t, ctx, chromedp.KeyEvent("n"), chromedp.KeyEvent("n"))
+	browsertest.Do(t, ctx, chromedp.KeyEvent("n"), chromedp.KeyEvent("n"))
 	contains(t, details(t, ctx), "hidden/act")
-	do(t, ctx, chromedp.KeyEvent(kb.Enter))
+	browsertest.Do(t, ctx, chromedp.KeyEvent(kb.Enter))
 	if w := width(); !(w > 15 && w < 20) {
 		t.Errorf("Enter shows %v instructions, want the 15 of the box and a margin", w)
 	}
 
 	// A layer and a search select boxes.
-	layer := value[string](t, ctx, `(() => { const b = [...document.querySelectorAll("#layers button")].find(b => b.textContent.startsWith("out")); b.click();
+	layer := browsertest.Value[string](t, ctx, `(() => { const b = [...document.querySelectorAll("#layers button")].find(b => b.textContent.startsWith("out")); b.click();
 		return views[0].items.filter(t => shown(t)).map(t => t.owner).filter((o, i, all) => all.indexOf(o) === i).join() + " " + views[0].v.x0 })()`)
 	if owners, left, _ := strings.Cut(layer, " "); owners != "out" || left == "0" {
 		t.Errorf("layer out selects %q", layer)
 	}
-	do(t, ctx, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("/"))
-	if id := value[string](t, ctx, `document.activeElement.value = "", document.activeElement.id`); id != "search" {
+	browsertest.Do(t, ctx, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("/"))
+	if id := browsertest.Value[string](t, ctx, `document.activeElement.value = "", document.activeElement.id`); id != "search" {
 		t.Errorf("key / goes to %q", id)
 	}
-	do(t, ctx, chromedp.KeyEvent("dhidden"))
-	contains(t, value[string](t, ctx, `document.getElementById("found").innerText`), "3 found", "dhidden/w")
+	browsertest.Do(t, ctx, chromedp.KeyEvent("dhidden"))
+	contains(t, browsertest.Value[string](t, ctx, `document.getElementById("found").innerText`), "3 found", "dhidden/w")
 	if *screenshot != "" {
 		shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 		if err == nil {
@@ -146,23 +113,25 @@ func TestThePageInABrowser(t *testing.T) {
 		}
 	}
 	sums(t, ctx, p)
-	if n := value[int](t, ctx, `performance.getEntriesByType("resource").length`); n != 0 {
+	if n := browsertest.Value[int](t, ctx, `performance.getEntriesByType("resource").length`); n != 0 {
 		t.Errorf("the page loads %d files", n)
 	}
-	theme := func() string { return value[string](t, ctx, `getComputedStyle(document.body).backgroundColor`) }
+	theme := func() string {
+		return browsertest.Value[string](t, ctx, `getComputedStyle(document.body).backgroundColor`)
+	}
 	if light := theme(); light != "rgb(255, 255, 255)" {
 		t.Errorf("the page is %s", light)
 	}
-	do(t, ctx, chromedp.Click("#theme"))
+	browsertest.Do(t, ctx, chromedp.Click("#theme"))
 	if dark := theme(); dark != "rgb(13, 17, 23)" {
 		t.Errorf("after a click on light or dark the page is %s", dark)
 	}
-	value[string](t, ctx, `location.hash = "second/w"`)
+	browsertest.Value[string](t, ctx, `location.hash = "second/w"`)
 	for end := time.Now().Add(10 * time.Second); !strings.Contains(details(t, ctx), "second/w") && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	contains(t, details(t, ctx), "second/w", "parameters", "all of training")
-	if title := value[string](t, ctx, `document.title`); title == "taken" {
+	if title := browsertest.Value[string](t, ctx, `document.title`); title == "taken" {
 		t.Error("a name runs as a script")
 	}
 }
@@ -177,17 +146,17 @@ func TestTwoPlansInABrowser(t *testing.T) {
 	b.Total -= 1 << 20
 	b.Programs[1].Buffers, b.Programs[1].Offsets = buffers()[:1], []int64{0}
 	ctx := opened(t, a, picture.Options{Name: "first", Other: b, OtherName: "second"})
-	text := value[string](t, ctx, `document.getElementById("difference").innerText`)
+	text := browsertest.Value[string](t, ctx, `document.getElementById("difference").innerText`)
 	contains(t, text, "second needs 1.0 MiB less (−1,048,576 bytes, 11.8 % of the arena)")
-	last := value[[]int64](t, ctx, `[...document.querySelectorAll("#difference tr.total")].flatMap(r => [...r.querySelectorAll("[data-bytes]")].map(c => Number(c.dataset.bytes)))`)
+	last := browsertest.Value[[]int64](t, ctx, `[...document.querySelectorAll("#difference tr.total")].flatMap(r => [...r.querySelectorAll("[data-bytes]")].map(c => Number(c.dataset.bytes)))`)
 	if live := a.Programs[0].Live; !slices.Equal(last, []int64{a.Total, b.Total, b.Total - a.Total, live, live, 0}) {
 		t.Errorf("totals %v, want those of arenas of %d and %d bytes and of peaks of %d", last, a.Total, b.Total, live)
 	}
-	scale := value[[]float64](t, ctx, `views.map(v => v.barY(0) - v.barY(v.plan.total))`)
+	scale := browsertest.Value[[]float64](t, ctx, `views.map(v => v.barY(0) - v.barY(v.plan.total))`)
 	if got, want := scale[1]/scale[0], float64(b.Total)/float64(a.Total); math.Abs(got-want) > 1e-6 {
 		t.Errorf("bars of %v pixels, want a ratio of %v", scale, want)
 	}
-	boxes := value[[]int](t, ctx, `(() => { const s = document.getElementById("program"); s.value = "1"; s.dispatchEvent(new Event("change")); return views.map(v => v.items.filter(t => t.scratch).length) })()`)
+	boxes := browsertest.Value[[]int](t, ctx, `(() => { const s = document.getElementById("program"); s.value = "1"; s.dispatchEvent(new Event("change")); return views.map(v => v.items.filter(t => t.scratch).length) })()`)
 	if !slices.Equal(boxes, []int{0, 1}) {
 		t.Errorf("the other program has %v boxes in scratch, want 0 and 1", boxes)
 	}
@@ -197,17 +166,17 @@ func TestTwoPlansInABrowser(t *testing.T) {
 func TestALongNameIsCutOnThePage(t *testing.T) {
 	first, second := strings.Repeat("a", 10_000), strings.Repeat("b", 10_000)
 	ctx := opened(t, plan(t), picture.Options{Name: first, Other: plan(t), OtherName: second})
-	text := value[string](t, ctx, `document.title + document.body.innerText + [...document.querySelectorAll("[aria-label]")].map(e => e.ariaLabel).join()`)
+	text := browsertest.Value[string](t, ctx, `document.title + document.body.innerText + [...document.querySelectorAll("[aria-label]")].map(e => e.ariaLabel).join()`)
 	for _, c := range []string{"a", "b"} {
 		if !strings.Contains(text, strings.Repeat(c, 59)+"…") || strings.Contains(text, strings.Repeat(c, 61)) {
 			t.Errorf("%s is not cut after 60 characters", c)
 		}
 	}
-	titles := value[[]string](t, ctx, `[...document.querySelectorAll("#title, #subtitle, figcaption b")].map(e => e.title)`)
+	titles := browsertest.Value[[]string](t, ctx, `[...document.querySelectorAll("#title, #subtitle, figcaption b")].map(e => e.title)`)
 	if both := first + " and " + second; !slices.Equal(titles, []string{both, both, first, second}) {
 		t.Errorf("%d titles, not the names in full", len(titles))
 	}
-	if over := value[int](t, ctx, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+	if over := browsertest.Value[int](t, ctx, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 		t.Errorf("the page is %d pixels wider than the window", over)
 	}
 }
@@ -216,7 +185,7 @@ func TestALongNameIsCutOnThePage(t *testing.T) {
 func sums(t *testing.T, ctx context.Context, p *report.Plan) {
 	t.Helper()
 	for _, caption := range []string{"regions", "layers in regions"} {
-		cells := value[[]int64](t, ctx, fmt.Sprintf(`[...[...document.querySelectorAll("table")].find(t => t.caption.textContent === %q)
+		cells := browsertest.Value[[]int64](t, ctx, fmt.Sprintf(`[...[...document.querySelectorAll("table")].find(t => t.caption.textContent === %q)
 			.querySelectorAll("td[data-bytes]")].map(c => Number(c.dataset.bytes))`, caption))
 		var sum int64
 		for _, n := range cells[:len(cells)-1] {
@@ -226,7 +195,7 @@ func sums(t *testing.T, ctx context.Context, p *report.Plan) {
 			t.Errorf("table of %s: sum %d, total %d, want %d", caption, sum, total, p.Total)
 		}
 	}
-	if sum := value[int64](t, ctx, `[...document.querySelectorAll("#layers [data-bytes]")].reduce((n, c) => n + Number(c.dataset.bytes), 0)`); sum != p.Total {
+	if sum := browsertest.Value[int64](t, ctx, `[...document.querySelectorAll("#layers [data-bytes]")].reduce((n, c) => n + Number(c.dataset.bytes), 0)`); sum != p.Total {
 		t.Errorf("list of layers: %d bytes, want %d", sum, p.Total)
 	}
 }
@@ -243,11 +212,11 @@ func TestAPageOfManyBuffersInABrowser(t *testing.T) {
 	a.Programs = []report.Program{q}
 	b := *a
 	ctx := opened(t, a, picture.Options{Other: &b, OtherName: "the same"})
-	if text := value[string](t, ctx, `document.getElementById("difference").innerText`); !strings.Contains(text, "the same needs as many bytes.") {
+	if text := browsertest.Value[string](t, ctx, `document.getElementById("difference").innerText`); !strings.Contains(text, "the same needs as many bytes.") {
 		t.Errorf("difference: %.200s", text)
 	}
-	t.Logf("a map takes %.0f ms to draw", value[float64](t, ctx, `(() => { const t = performance.now(); for (let i = 0; i < 5; i++) views[0].draw(); return (performance.now() - t) / 5; })()`))
-	if name := value[string](t, ctx, `views[0].itemAt({ x: 5000.5, y: 50 * 1024 + 7 }).name`); name != "b4950" {
+	t.Logf("a map takes %.0f ms to draw", browsertest.Value[float64](t, ctx, `(() => { const t = performance.now(); for (let i = 0; i < 5; i++) views[0].draw(); return (performance.now() - t) / 5; })()`))
+	if name := browsertest.Value[string](t, ctx, `views[0].itemAt({ x: 5000.5, y: 50 * 1024 + 7 }).name`); name != "b4950" {
 		t.Errorf("found %s, want b4950, which is live in instructions 4950 to 5049 at offset 50 KiB", name)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evenkeel/evenkeel/trainer/internal/wording"
+
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -112,7 +114,7 @@ func writeHTML(w io.Writer, p *report.Plan, opt Options) error {
 	policy := fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; base-uri 'none'; form-action 'none'", hash(js), hash(pageCSS))
 	_, err = strings.NewReplacer(
 		"{{policy}}", policy,
-		"{{title}}", html.EscapeString(clip(cmp.Or(opt.Name, "memory plan"), nameWidth)+", "+human(p.Total)),
+		"{{title}}", html.EscapeString(wording.Clip(cmp.Or(opt.Name, "memory plan"), nameWidth)+", "+wording.Bytes(p.Total)),
 		"{{css}}", pageCSS,
 		"{{data}}", string(data),
 		"{{js}}", js,
@@ -160,7 +162,7 @@ type collector struct {
 func (c *collector) add(p *report.Plan, name string) {
 	c.palette.addPlan(p)
 	out := pagePlan{
-		Name: clip(name, nameWidth), FullName: name, Device: cmp.Or(p.Device, "no device"), Mode: cmp.Or(p.Mode, "streaming"), Total: p.Total, Pinned: p.Pinned,
+		Name: wording.Clip(name, nameWidth), FullName: name, Device: cmp.Or(p.Device, "no device"), Mode: cmp.Or(p.Mode, "streaming"), Total: p.Total, Pinned: p.Pinned,
 		Offloaded: p.Offloaded, Context: p.Context, Regions: []pageRegion{}, Layers: []pageLayer{}, Programs: []pageProgram{},
 	}
 	for i, r := range p.Regions {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/evenkeel/evenkeel/trainer/internal/wording"
+
 	"github.com/dustin/go-humanize"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -66,7 +68,7 @@ type drawing struct {
 func drawMap(c canvas, p *report.Plan) (height int) {
 	d := drawing{canvas: c, plan: p}
 	d.addPlan(p)
-	d.text(barLeft, 44, 20, ink, "start", true, fmt.Sprintf("One arena of %s", human(p.Total)))
+	d.text(barLeft, 44, 20, ink, "start", true, fmt.Sprintf("One arena of %s", wording.Bytes(p.Total)))
 	d.text(barLeft, 68, 13, faint, "start", false, fmt.Sprintf("%s bytes on %s, %s data", humanize.Comma(p.Total), cmp.Or(p.Device, "no device"), cmp.Or(p.Mode, "streaming")))
 	d.bar()
 	d.scratch()
@@ -115,8 +117,8 @@ func (d *drawing) bar() {
 	for i, at := range spread(middles, labelDistance, panelTop+10, panelBottom-14) {
 		r := regions[i]
 		d.line(barRight, middles[i], labelLeft-6, at, faint, 0.8, false)
-		d.text(labelLeft, at+1, 14, ink, "start", true, clip(r.Name, 30))
-		d.text(labelLeft, at+16, 12, faint, "start", false, fmt.Sprintf("%s · %s", human(r.Size), share(r.Size, d.plan.Total)))
+		d.text(labelLeft, at+1, 14, ink, "start", true, wording.Clip(r.Name, 30))
+		d.text(labelLeft, at+16, 12, faint, "start", false, fmt.Sprintf("%s · %s", wording.Bytes(r.Size), wording.Share(r.Size, d.plan.Total)))
 	}
 }
 
@@ -154,7 +156,7 @@ func (d *drawing) legend() int {
 		d.text(mapLeft+32, legendTop-20, 12, faint, "start", false, "live bytes")
 	}
 	for _, layer := range append(d.layers, "") {
-		name := clip(cmp.Or(layer, "no layer"), 40)
+		name := wording.Clip(cmp.Or(layer, "no layer"), 40)
 		width := 30 + textWidth(name, 13) + 16
 		if x > barLeft && x+width > mapRight {
 			x, y = barLeft, y+legendRow
@@ -169,32 +171,5 @@ func (d *drawing) legend() int {
 // textWidth estimates the width of s in pixels; the font depends on the viewer.
 func textWidth(s string, size int) float64 { return 0.6 * float64(size) * float64(len([]rune(s))) }
 
-// clip shortens s to n characters.
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:max(n-1, 0)]) + "…"
-	}
-	return s
-}
-
 // label returns the name of a tensor with its layer.
 func label(owner, name string) string { return report.Tensor{Owner: owner, Name: name}.Label() }
-
-// human writes n bytes with a binary unit.
-func human(n int64) string {
-	if n < 0 {
-		return "-" + humanize.IBytes(uint64(-n))
-	}
-	return humanize.IBytes(uint64(n))
-}
-
-// share writes n as a percentage of of.
-func share(n, of int64) string {
-	if of <= 0 {
-		return "-"
-	}
-	if percent := 100 * float64(n) / float64(of); n == 0 || percent >= 0.05 {
-		return fmt.Sprintf("%.1f %%", percent)
-	}
-	return "<0.1 %"
-}

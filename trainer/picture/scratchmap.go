@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/evenkeel/evenkeel/trainer/internal/wording"
+
 	"github.com/dustin/go-humanize"
 
 	"github.com/evenkeel/evenkeel/trainer/report"
@@ -18,7 +20,7 @@ func (d *drawing) scratch() {
 	}
 	q := d.plan.Programs[0]
 	m := scratchMap{drawing: d, q: q, instructions: max(instructions(q), 1), bytes: max(q.Scratch, 1)}
-	d.text(mapLeft, 44, 20, ink, "start", true, fmt.Sprintf("Scratch during %q: %s", clip(q.Name, 40), human(q.Scratch)))
+	d.text(mapLeft, 44, 20, ink, "start", true, fmt.Sprintf("Scratch during %q: %s", wording.Clip(q.Name, 40), wording.Bytes(q.Scratch)))
 	d.text(mapLeft, 68, 13, faint, "start", false, fmt.Sprintf("%d buffers; offsets upwards, instructions to the right; all programs share these bytes", len(q.Buffers)))
 	d.rect(mapLeft, panelTop, mapWidth, panelHeight, "#f6f8fa", none, "")
 	m.grid()
@@ -56,7 +58,7 @@ func (m *scratchMap) grid() {
 	for k := int64(0); k <= m.bytes/step; k++ {
 		at := k * step
 		m.line(mapLeft, m.y(at), mapRight, m.y(at), "#d8dee4", 0.6, false)
-		m.text(mapLeft-8, m.y(at)+4, 11, faint, "end", false, human(at))
+		m.text(mapLeft-8, m.y(at)+4, 11, faint, "end", false, wording.Bytes(at))
 	}
 	for at, step := 0, niceStep(m.instructions); at <= m.instructions; at += step {
 		m.line(m.x(at), panelBottom, m.x(at), panelBottom+5, ink, 0.8, false)
@@ -84,7 +86,7 @@ func (m *scratchMap) names() {
 		w, h := m.x(int(b.End))-m.x(int(b.Start)), m.y(at)-m.y(at+b.Size)
 		name := label(b.Owner, b.Name)
 		if n := int((w - 6) / textWidth("m", 11)); h >= 14 && n >= min(6, len([]rune(name))) {
-			m.text(m.x(int(b.Start))+5, m.y(at)-h/2+4, 11, lettersOn(m.colours[b.Owner]), "start", false, clip(name, n))
+			m.text(m.x(int(b.Start))+5, m.y(at)-h/2+4, 11, lettersOn(m.colours[b.Owner]), "start", false, wording.Clip(name, n))
 		}
 	}
 }
@@ -115,7 +117,7 @@ func (m *scratchMap) peak() {
 	} else {
 		where = fmt.Sprintf("instruction %d, %s", at, where)
 	}
-	note := clip(fmt.Sprintf("peak: %s at %s", human(m.q.Live), where), 90)
+	note := wording.Clip(fmt.Sprintf("peak: %s at %s", wording.Bytes(m.q.Live), where), 90)
 	// On the side with more room.
 	x, anchor := middle+8, "start"
 	if at > m.instructions/2 {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/trainer/internal/wording"
 )
 
 // Choices lists combinations of settings for training one model, with the memory and time of each.
@@ -45,7 +47,7 @@ func (c Choices) String() string { return c.Text(maxWidth) }
 // ones.
 func (c Choices) Text(columns int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "what fits in %s bytes (%s):\n\n", comma(c.Limit), human(c.Limit))
+	fmt.Fprintf(&b, "what fits in %s bytes (%s):\n\n", comma(c.Limit), wording.Bytes(c.Limit))
 	names := c.categories()
 	t := c.table(names)
 	for t.width() > columns && len(names) > 0 {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evenkeel/evenkeel/trainer/internal/wording"
+
 	"github.com/dustin/go-humanize"
 )
 
@@ -17,7 +19,7 @@ func (p Plan) String() string { return p.Text(maxWidth) }
 // wider.
 func (p Plan) Text(columns int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "memory plan: %s bytes (%s) on %s, %s data\n\n", comma(p.Total), human(p.Total), or(p.Device, "no device"), or(p.Mode, "streaming"))
+	fmt.Fprintf(&b, "memory plan: %s bytes (%s) on %s, %s data\n\n", comma(p.Total), wording.Bytes(p.Total), or(p.Device, "no device"), or(p.Mode, "streaming"))
 	p.regions(&b, columns)
 	p.layers(&b, columns)
 	if len(p.Groups) > 0 {
@@ -31,18 +33,18 @@ func (p Plan) Text(columns int) string {
 func (p Plan) regions(b *strings.Builder, columns int) {
 	t := table{align: "lrrr", rows: [][]string{{"region", "bytes", "", "share"}}}
 	for _, r := range p.Regions {
-		t.add(r.Name, comma(r.Size), human(r.Size), share(r.Size, p.Total))
+		t.add(r.Name, comma(r.Size), wording.Bytes(r.Size), wording.Share(r.Size, p.Total))
 	}
 	t.rule()
-	t.add("arena", comma(p.Total), human(p.Total), share(p.Total, p.Total))
+	t.add("arena", comma(p.Total), wording.Bytes(p.Total), wording.Share(p.Total, p.Total))
 	if p.Pinned > 0 {
-		t.add("pinned host memory", comma(p.Pinned), human(p.Pinned), "")
+		t.add("pinned host memory", comma(p.Pinned), wording.Bytes(p.Pinned), "")
 	}
 	if p.Offloaded > 0 {
-		t.add("  offloaded", comma(p.Offloaded), human(p.Offloaded), "")
+		t.add("  offloaded", comma(p.Offloaded), wording.Bytes(p.Offloaded), "")
 	}
 	if p.Context > 0 {
-		t.add("device context", comma(p.Context), human(p.Context), "")
+		t.add("device context", comma(p.Context), wording.Bytes(p.Context), "")
 	}
 	t.write(b, columns)
 }
@@ -209,7 +211,7 @@ func (t *table) write(b *strings.Builder, columns int) {
 		}
 		var line strings.Builder
 		for i, c := range row {
-			c = clip(c, width[i])
+			c = wording.Clip(c, width[i])
 			pad := strings.Repeat(" ", width[i]-len([]rune(c)))
 			if t.align[i] == 'r' {
 				line.WriteString(pad + c + "  ")
@@ -254,35 +256,8 @@ func wrap(note string, columns int) string {
 	return b.String()
 }
 
-// clip shortens s to n characters.
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:max(n-1, 0)]) + "…"
-	}
-	return s
-}
-
 // comma writes n with thousands separators.
 func comma(n int64) string { return humanize.Comma(n) }
-
-// human writes n bytes with a binary unit.
-func human(n int64) string {
-	if n < 0 {
-		return "-" + humanize.IBytes(uint64(-n))
-	}
-	return humanize.IBytes(uint64(n))
-}
-
-// share writes n as a percentage of of.
-func share(n, of int64) string {
-	if of <= 0 {
-		return "-"
-	}
-	if percent := 100 * float64(n) / float64(of); n == 0 || percent >= 0.05 {
-		return fmt.Sprintf("%.1f %%", percent)
-	}
-	return "<0.1 %"
-}
 
 // or returns s, or def if s is empty.
 func or(s, def string) string {

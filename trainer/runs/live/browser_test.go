@@ -4,10 +4,11 @@ import (
 	"context"
 	"flag"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evenkeel/evenkeel/internal/browsertest"
 
 	"github.com/chromedp/chromedp"
 
@@ -17,50 +18,16 @@ import (
 
 var screenshot = flag.String("screenshot", "", "file for a picture of the page")
 
-// browser opens a page in headless Chromium.
-func browser(t *testing.T, url string) context.Context {
-	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("needs chromium, the Debian package of that name: ", err)
-	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 1000), chromedp.WSURLReadTimeout(time.Minute))
-	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync"} {
-		opts = append(opts, chromedp.Flag(flag, true))
-	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
-	t.Cleanup(cancel)
-	ctx, closeTab := chromedp.NewContext(ctx)
-	t.Cleanup(closeTab)
-	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
-	t.Cleanup(stop)
-	return ctx
-}
-
-// value evaluates an expression in the page.
-func value[T any](t *testing.T, ctx context.Context, expression string) T {
-	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return v
-}
-
 // becomes waits until an expression in the page is true.
 func becomes(t *testing.T, ctx context.Context, expression string) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if value[bool](t, ctx, expression) {
+		if browsertest.Value[bool](t, ctx, expression) {
 			return
 		}
 	}
 	t.Fatalf("%s does not become true; the page has %q and says %q", expression,
-		value[string](t, ctx, `document.getElementById("main").innerText`), value[string](t, ctx, `document.getElementById("message").textContent`))
+		browsertest.Value[string](t, ctx, `document.getElementById("main").innerText`), browsertest.Value[string](t, ctx, `document.getElementById("message").textContent`))
 }
 
 // click clicks on an element.
@@ -99,18 +66,18 @@ func TestAPageShowsAndControlsATraining(t *testing.T) {
 		}
 	}()
 	defer func() { run.Continue(); close(ended); <-done }()
-	ctx := browser(t, s.URL())
+	ctx := browsertest.Open(t, s.URL(), 1280, 1000)
 	becomes(t, ctx, status+` === "training"`)
-	if got := value[string](t, ctx, `location.href`); strings.Contains(got, "token") {
+	if got := browsertest.Value[string](t, ctx, `location.href`); strings.Contains(got, "token") {
 		t.Errorf("the address still has the token: %s", got)
 	}
 	// It updates by itself.
-	first := value[string](t, ctx, `document.getElementById("progress").innerText`)
+	first := browsertest.Value[string](t, ctx, `document.getElementById("progress").innerText`)
 	becomes(t, ctx, `document.getElementById("progress").innerText !== `+quote(first))
 	becomes(t, ctx, `(c => c && c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(v => v))(document.querySelector("[data-chart=loss] canvas"))`)
 	// Names are text.
 	becomes(t, ctx, `document.querySelector("h1").textContent.includes("<img") && document.querySelector("[data-chart=loss] .legend").textContent.includes("<img")`)
-	if bad := value[bool](t, ctx, `document.querySelectorAll("img").length > 0 || document.title === "taken" || document.scripts.length !== 2`); bad {
+	if bad := browsertest.Value[bool](t, ctx, `document.querySelectorAll("img").length > 0 || document.title === "taken" || document.scripts.length !== 2`); bad {
 		t.Error("a name has become a part of the page")
 	}
 	// The buttons work.
@@ -124,7 +91,7 @@ func TestAPageShowsAndControlsATraining(t *testing.T) {
 		t.Errorf("a paused training goes on from step %d to %d", at, n)
 	default:
 	}
-	if text := value[string](t, ctx, `document.getElementById("pause").textContent`); text != "Continue" {
+	if text := browsertest.Value[string](t, ctx, `document.getElementById("pause").textContent`); text != "Continue" {
 		t.Errorf("the button is %q", text)
 	}
 	click(t, ctx, "#pause")
@@ -135,13 +102,13 @@ func TestAPageShowsAndControlsATraining(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	picture(t, ctx)
-	value[bool](t, ctx, `(window.confirm = () => true, true)`)
+	browsertest.Value[bool](t, ctx, `(window.confirm = () => true, true)`)
 	click(t, ctx, "#stop")
 	becomes(t, ctx, status+` === "stopping" && document.getElementById("stop").disabled`)
 	if c.requests.Load() != 1 || c.stops.Load() != 1 {
 		t.Errorf("%d checkpoints and %d stops", c.requests.Load(), c.stops.Load())
 	}
-	if message := value[string](t, ctx, `document.getElementById("message").textContent`); message != "" {
+	if message := browsertest.Value[string](t, ctx, `document.getElementById("message").textContent`); message != "" {
 		t.Errorf("the page says %q", message)
 	}
 	// The page stays when the training ends.
@@ -154,10 +121,10 @@ func TestAPageShowsAndControlsATraining(t *testing.T) {
 // Without the token the page asks for it, and a wrong one is refused.
 func TestAPageAsksForTheToken(t *testing.T) {
 	_, s, _ := served(t, runs.Options{})
-	ctx := browser(t, "http://"+s.Addr()+"/")
+	ctx := browsertest.Open(t, "http://"+s.Addr()+"/", 1280, 1000)
 	for _, try := range []string{"wrong", token} {
 		becomes(t, ctx, `!document.getElementById("enter").hidden && document.getElementById("main").hidden`)
-		value[bool](t, ctx, `(document.getElementById("token").value = `+quote(try)+`, document.getElementById("use").click(), true)`)
+		browsertest.Value[bool](t, ctx, `(document.getElementById("token").value = `+quote(try)+`, document.getElementById("use").click(), true)`)
 		if try == "wrong" {
 			becomes(t, ctx, `document.getElementById("message").textContent.includes("not that of this run")`)
 		}
