@@ -177,22 +177,41 @@ func together(opt trainer.Options) bool {
 	return opt.Group != nil && (opt.Shard != trainer.ShardNothing || opt.Accumulate > 1)
 }
 
-// openFolder opens the folder of -checkpoint for a rank: only the first one writes. Ranks that take
-// checkpoints together open it together.
+// openFolder opens the folder of -checkpoint for a rank: only the first one writes, and with -resume the
+// others read after it has made the folder. Ranks that take checkpoints together open it together.
 func openFolder(ctx context.Context, t *trainer.Trainer, f Flags, opt trainer.Options, out io.Writer) (*checkpoint.Folder, error) {
-	switch g := opt.Group; {
-	case together(opt):
+	g := opt.Group
+	if g == nil || together(opt) {
 		return OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, g, out)
-	case g == nil || g.Rank() == 0:
-		return OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, nil, out)
+	}
+	var folder *checkpoint.Folder
+	if g.Rank() == 0 {
+		var err error
+		if folder, err = OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, nil, out); err != nil {
+			return nil, err // it ends the others
+		}
 	}
 	if !f.Resume {
-		return nil, nil
+		return folder, nil
 	}
-	folder, err := checkpoint.Open(f.Checkpoint, checkpoint.Options{ReadOnly: true})
+	if _, err := group.Exchange(context.WithoutCancel(ctx), g, nil); err != nil {
+		if folder != nil {
+			err = errors.Join(err, folder.Close())
+		}
+		return nil, fmt.Errorf("-checkpoint %s: %w", f.Checkpoint, err)
+	}
+	if g.Rank() == 0 {
+		return folder, nil
+	}
+	return nil, follow(ctx, t, f.Checkpoint)
+}
+
+// follow restores t from the newest checkpoint of a folder that another rank has.
+func follow(ctx context.Context, t *trainer.Trainer, dir string) error {
+	folder, err := checkpoint.Open(dir, checkpoint.Options{ReadOnly: true})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_, err = folder.Resume(ctx, t)
-	return nil, errors.Join(err, folder.Close())
+	_, err = folder.Resume(context.WithoutCancel(ctx), t)
+	return errors.Join(err, folder.Close())
 }

@@ -1,6 +1,9 @@
 package run
 
 import (
+	"fmt"
+	"io"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -24,4 +27,18 @@ func TestRanksOfAHostHavePlacesInTheirOrder(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// With -resume the other ranks open the folder after the first one has made it.
+func TestRanksResumeFromAFolderThatIsMade(t *testing.T) {
+	t.Parallel()
+	for i := range 10 {
+		dir := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		if err := line.Run(t.Context(), []string{"-epochs", "1", "-ranks", "3", "-checkpoint", dir, "-resume"}, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := line.Run(t.Context(), []string{"-epochs", "1", "-ranks", "3", "-checkpoint", "/dev/null", "-resume"}, io.Discard); err == nil {
+		t.Error("a folder that cannot be made is no error")
+	}
 }
