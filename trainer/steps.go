@@ -65,10 +65,27 @@ type Step struct {
 // first error is yielded with a zero Step, and nothing after it; the device is then free.
 func (t *Trainer) Steps(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
-		if err := t.loop(ctx, ds, yield); err != nil && !errors.Is(err, errLeft) {
+		if _, err := t.loop(ctx, ds, yield); err != nil && !errors.Is(err, errLeft) {
 			yield(Step{}, err)
 		}
 	}
+}
+
+// FitEach trains one epoch as Fit does, with the same bits and Result, and calls each after each
+// training step. What holds in a body of Steps holds in each. Where it returns false the epoch ends, as
+// where a body leaves Steps: the Result is of the steps so far, of this rank only, and the error is nil.
+func (t *Trainer) FitEach(ctx context.Context, ds dataloader.Dataset, each func(Step) (goes bool)) (Result, error) {
+	if each == nil {
+		return Result{}, fmt.Errorf("FitEach: nothing to call: %w", ErrOption)
+	}
+	r, err := t.loop(ctx, ds, func(s Step, _ error) bool { return each(s) })
+	switch {
+	case errors.Is(err, errLeft):
+		return r, nil
+	case err == nil:
+		t.logPass("FitEach", r)
+	}
+	return r, err
 }
 
 // stepsName is the name of a pass of Steps in errors.
@@ -78,21 +95,21 @@ const stepsName = "Steps"
 var errLeft = errors.New("the body left the loop")
 
 // loop is Steps until its first error.
-func (t *Trainer) loop(ctx context.Context, ds dataloader.Dataset, yield func(Step, error) bool) (err error) {
+func (t *Trainer) loop(ctx context.Context, ds dataloader.Dataset, yield func(Step, error) bool) (r Result, err error) {
 	returned := false
 	defer func() { t.left(err, returned) }()
-	err = t.runLoop(ctx, ds, yield)
+	r, err = t.runLoop(ctx, ds, yield)
 	returned = true
-	return err
+	return r, err
 }
 
 // runLoop is loop, of a rank that ends no other.
-func (t *Trainer) runLoop(ctx context.Context, ds dataloader.Dataset, yield func(Step, error) bool) error {
+func (t *Trainer) runLoop(ctx context.Context, ds dataloader.Dataset, yield func(Step, error) bool) (Result, error) {
 	if ctx == nil {
-		return fmt.Errorf("%s: %w", stepsName, errNilContext)
+		return Result{}, fmt.Errorf("%s: %w", stepsName, errNilContext)
 	}
 	if err := t.use().beginPass(ctx, stepsName, true); err != nil {
-		return err
+		return Result{}, err
 	}
 	p := &epochPass{t: t, mode: compile.Train, body: &loopBody{yield: yield}}
 	defer func() { // also if the body panics
@@ -106,12 +123,12 @@ func (t *Trainer) runLoop(ctx context.Context, ds dataloader.Dataset, yield func
 	ctx, stop := t.plan.opt.watch(ctx)
 	defer stop()
 	if err := p.open(ctx, ds); err != nil {
-		return fmt.Errorf("%v: %w", p.mode, brokenBy(ctx, err))
+		return Result{}, fmt.Errorf("%v: %w", p.mode, brokenBy(ctx, err))
 	}
 	if err := p.run(ctx); err != nil {
-		return fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, brokenBy(ctx, err))
+		return p.result(), fmt.Errorf("%v epoch %d: %w", p.mode, p.epoch, brokenBy(ctx, err))
 	}
-	return nil
+	return p.result(), nil
 }
 
 // loopBody is the body of a loop over Steps. While it runs, its pass is paused: see usage.

@@ -18,7 +18,8 @@ const (
 
 // Fit trains an epoch, or the rest of a restored one, as t.Fit does, and takes checkpoints as Steps
 // does, but at the end of an epoch only if one is due. It looks at the number of steps every 5 ms,
-// so that a checkpoint by steps may be some short steps late.
+// so that a checkpoint by steps may be some short steps late. With Options.Group it looks after each
+// update; if ctx is done, the checkpoint is of a step within the window of trainer.Options.Accumulate.
 //
 // When Options.Stop is closed, Fit takes a checkpoint after the step that runs and returns the
 // results so far without an error; Stopped then reports true. If it is closed between two epochs,

@@ -101,14 +101,15 @@ func agree(g group.Group, own error) error {
 	return nil
 }
 
-// afterTogether is after for a group: it follows the body of a step.
-func (f *Folder) afterTogether(ctx context.Context, t *trainer.Trainer, step trainer.Step, left bool) (stop bool, err error) {
+// afterTogether is after for a group: it follows the body of a step. later says that checkpoints and
+// stops wait for a later step.
+func (f *Folder) afterTogether(ctx context.Context, t *trainer.Trainer, step trainer.Step, left, later bool) (stop bool, err error) {
 	var own decision
 	if !f.opt.follows() {
 		switch {
-		case left || ctx.Err() != nil || f.halted():
+		case left || ctx.Err() != nil || f.halted() && !later:
 			own = stops | f.unfinished(step.Number)
-		case !f.isClosed() && f.due(step.Number, epochAfter(step)):
+		case !later && !f.isClosed() && f.due(step.Number, epochAfter(step)):
 			own = takes
 		}
 	}
@@ -154,29 +155,49 @@ func (f *Folder) takeTogether(ctx context.Context, t *trainer.Trainer, own decis
 	return d, f.fail(f.Wait())
 }
 
-// fitTogether is Fit for a group: checkpoints are taken between epochs.
+// fitTogether is Fit for a group.
 func (f *Folder) fitTogether(ctx context.Context, t *trainer.Trainer, ds dataloader.Dataset) (trainer.Result, error) {
 	if err := f.begin(ctx, t); err != nil {
 		return trainer.Result{}, err
 	}
-	var own decision
-	if f.halted() {
-		own = stops | f.unfinished(t.Stats().Steps)
-	}
-	if d, err := f.takeTogether(ctx, t, own); err != nil || d&stops != 0 {
-		if err == nil {
-			f.halt()
-		}
+	if stop, err := f.betweenTogether(ctx, t, 0); stop || err != nil {
 		return trainer.Result{}, err
 	}
-	result, err := t.Fit(ctx, ds)
-	if err != nil {
+	begun, stopped, failed := t.Position(), false, error(nil)
+	result, err := t.FitEach(ctx, ds, func(step trainer.Step) (goes bool) {
+		if step.Step < step.Steps { // else the epoch is finished first
+			// Within a window of Accumulate a state goes on with the same bits but for rounding.
+			within := !step.Updated && !step.Skipped
+			stopped, failed = f.afterTogether(ctx, t, step, false, within)
+		}
+		return !stopped
+	})
+	if err = errors.Join(failed, err); err != nil || stopped {
+		if t.Position() != begun {
+			f.brokenOff = t.Stats().Steps
+		}
 		return result, err
 	}
-	own = 0
+	var own decision
 	if !f.opt.follows() && f.due(t.Stats().Steps, int64(t.Position().Epoch)) {
 		own = takes
 	}
-	_, err = f.takeTogether(ctx, t, own)
+	_, err = f.betweenTogether(ctx, t, own)
 	return result, err
+}
+
+// betweenTogether is between for a group, at any end of an epoch: the first rank passes as own what is
+// taken also without a stop.
+func (f *Folder) betweenTogether(ctx context.Context, t *trainer.Trainer, own decision) (stop bool, err error) {
+	if f.halted() {
+		own |= stops
+		if step := t.Stats().Steps; step > 0 && step != f.brokenOff {
+			own |= f.unfinished(step)
+		}
+	}
+	d, err := f.takeTogether(ctx, t, own)
+	if stop = d&stops != 0; stop && err == nil {
+		f.halt()
+	}
+	return stop, err
 }

@@ -25,6 +25,8 @@ type together struct {
 	size  int
 	shard trainer.Shard
 	opt   checkpoint.Options
+	// progress is that of the first rank.
+	progress func(trainer.Progress)
 }
 
 // run calls train on each rank, with a trainer that goes on from the newest checkpoint, and returns the parameters of the first rank.
@@ -40,9 +42,13 @@ func (r together) run(t *testing.T, train func(g group.Group, f *checkpoint.Fold
 	for _, g := range groups {
 		wg.Go(func() {
 			defer g.Close()
+			var progress func(trainer.Progress)
+			if g.Rank() == 0 {
+				progress = r.progress
+			}
 			ds := samples(t, 100) // 9 steps, the last one of 4 samples
 			tr, err := trainer.New(t.Context(), plain, trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: batch / r.size, Group: g, Seed: 7, Checkpoint: true,
-				Fields: ds.Fields(), Shard: r.shard, Optimizer: optim.Adam{}})
+				Fields: ds.Fields(), Shard: r.shard, Optimizer: optim.Adam{}, Progress: progress})
 			if err != nil {
 				t.Error(err)
 				return
@@ -105,7 +111,7 @@ func until(last int64) func(g group.Group, f *checkpoint.Folder, tr *trainer.Tra
 
 // Ranks that share the state write one checkpoint together, within an epoch, and another number of ranks, which share it or not, goes on from it.
 func TestRanksThatShareTheStateResumeWithAnotherNumberOfRanks(t *testing.T) {
-	want := together{t.TempDir(), 2, trainer.ShardState, checkpoint.Options{EverySteps: 2}}.run(t, until(16))
+	want := together{dir: t.TempDir(), size: 2, shard: trainer.ShardState, opt: checkpoint.Options{EverySteps: 2}}.run(t, until(16))
 	for _, first := range []together{{size: 3, shard: trainer.ShardGradients}, {size: 2}} {
 		for _, then := range []together{{size: 1}, {size: 2, shard: trainer.ShardState}, {size: 4, shard: trainer.ShardState}} {
 			first.dir = t.TempDir()
@@ -126,7 +132,7 @@ func TestRanksThatShareTheStateResumeWithAnotherNumberOfRanks(t *testing.T) {
 // The first rank decides for all: when a checkpoint is due by the time, is the best, or is the last one because its Stop is closed.
 func TestTheFirstRankDecidesWhenACheckpointIsTaken(t *testing.T) {
 	stop := make(chan struct{})
-	r := together{t.TempDir(), 3, trainer.ShardState, checkpoint.Options{EveryTime: time.Nanosecond, Keep: -1, Best: checkpoint.Best{Metric: "loss"}}}
+	r := together{dir: t.TempDir(), size: 3, shard: trainer.ShardState, opt: checkpoint.Options{EveryTime: time.Nanosecond, Keep: -1, Best: checkpoint.Best{Metric: "loss"}}}
 	var once sync.Once
 	r.run(t, func(g group.Group, f *checkpoint.Folder, tr *trainer.Trainer, ds dataloader.Dataset) error {
 		for step, err := range f.Steps(context.Background(), tr, loop.Until(context.Background(), tr, ds, 100)) {
@@ -169,9 +175,9 @@ func TestTheFirstRankDecidesWhenACheckpointIsTaken(t *testing.T) {
 	}
 }
 
-// Fit takes checkpoints between epochs, and ranks cannot roll back.
-func TestRanksTakeCheckpointsBetweenEpochsOfFit(t *testing.T) {
-	r := together{t.TempDir(), 2, trainer.ShardGradients, checkpoint.Options{EveryEpochs: 2, Keep: -1}}
+// Fit takes checkpoints at the ends of epochs, and ranks cannot roll back.
+func TestRanksTakeCheckpointsAtTheEndsOfEpochsOfFit(t *testing.T) {
+	r := together{dir: t.TempDir(), size: 2, shard: trainer.ShardGradients, opt: checkpoint.Options{EveryEpochs: 2, Keep: -1}}
 	r.run(t, func(g group.Group, f *checkpoint.Folder, tr *trainer.Trainer, ds dataloader.Dataset) error {
 		for range 5 {
 			if _, err := f.Fit(context.Background(), tr, ds); err != nil {
@@ -194,4 +200,67 @@ func TestRanksTakeCheckpointsBetweenEpochsOfFit(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Fit takes checkpoints within an epoch, by steps and on request, and Stop of the first rank ends it for all after the same step;
+// what goes on from there has the bits of Trainer.Fit.
+func TestRanksTakeCheckpointsWithinAnEpochOfFit(t *testing.T) {
+	fit := func(_ group.Group, f *checkpoint.Folder, tr *trainer.Trainer, ds dataloader.Dataset) error {
+		for tr.Position().Epoch < 3 && !f.Stopped() {
+			if _, err := f.Fit(context.Background(), tr, ds); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	want := together{dir: t.TempDir(), size: 2, shard: trainer.ShardState}.run(t, func(_ group.Group, _ *checkpoint.Folder, tr *trainer.Trainer, ds dataloader.Dataset) error {
+		for range 3 {
+			if _, err := tr.Fit(context.Background(), ds); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, at := range []int64{14, 18} { // within an epoch, and at its end
+		stop := make(chan struct{})
+		r := together{dir: t.TempDir(), size: 2, shard: trainer.ShardState, opt: checkpoint.Options{EverySteps: 5, Keep: -1, Stop: stop}}
+		var folder *checkpoint.Folder
+		r.progress = func(p trainer.Progress) {
+			_ = folder.Wait() // none is put off
+			switch p.StepNumber {
+			case 7:
+				folder.Request()
+			case at:
+				close(stop)
+			}
+		}
+		r.run(t, func(g group.Group, f *checkpoint.Folder, tr *trainer.Trainer, ds dataloader.Dataset) error {
+			if g.Rank() == 0 {
+				folder = f
+			}
+			if err := fit(g, f, tr, ds); err != nil {
+				return err
+			}
+			if n := tr.Stats().Steps; n != at || !f.Stopped() {
+				t.Errorf("rank %d: %d steps, stopped %v, want %d", g.Rank(), n, f.Stopped(), at)
+			}
+			if _, err := f.Fit(context.Background(), tr, ds); err != nil {
+				return err
+			}
+			var steps []int64
+			for _, c := range f.Checkpoints() {
+				steps = append(steps, c.Step)
+			}
+			if g.Rank() == 0 && !slices.Equal(steps, slices.Compact([]int64{5, 7, 10, 14 + (at-14)/3, at})) {
+				t.Errorf("checkpoints of steps %v", steps)
+			}
+			return g.Err()
+		})
+		r.progress, r.opt.Stop = nil, nil
+		for name, b := range r.run(t, fit) {
+			if !slices.Equal(b, want[name]) {
+				t.Errorf("stopped after step %d: %s has other bits than that of Trainer.Fit", at, name)
+			}
+		}
+	}
 }

@@ -177,7 +177,7 @@ func (r *run) pass(ctx context.Context, steps loop.Steps) (again bool) {
 // ends here. left says that the body has left the loop.
 func (f *Folder) after(ctx context.Context, t *trainer.Trainer, step trainer.Step, left bool) (stop bool, err error) {
 	if f.opt.grouped() {
-		return f.afterTogether(ctx, t, step, left)
+		return f.afterTogether(ctx, t, step, left, false)
 	}
 	switch {
 	case left:

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 )
 
 // Resumes trains e for two epochs of that many samples, then again with checkpoints: it ends the
-// program's context at half of the second epoch, with -ranks of the first, and goes on with -resume. It fails t unless the
+// program's context at half of the second epoch, and goes on with -resume. It fails t unless the
 // interrupted run ends without an error, with a line that says how to go on, and both ways end with
 // equal parameters.
 func Resumes(t *testing.T, e run.Example, samples int, args ...string) {
@@ -41,13 +40,9 @@ func Resumes(t *testing.T, e run.Example, samples int, args ...string) {
 	args = append(args, "-checkpoint", filepath.Join(t.TempDir(), "run"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	last := 1
-	if slices.Contains(args, "-ranks") {
-		last = 0 // ranks stop between epochs
-	}
 	stopped := e
 	stopped.Progress = func(p trainer.Progress) {
-		if p.Epoch == last && p.StepNumber > 0 && p.Step >= (p.Steps+1)/2 {
+		if p.Epoch == 1 && p.StepNumber > 0 && p.Step >= (p.Steps+1)/2 {
 			cancel()
 		}
 	}
