@@ -59,6 +59,8 @@ type Flags struct {
 	Run   string // folder of the record of the training; empty: none
 	Serve string // address of its page; empty: none
 	token string // of the page; empty: a new one
+	// stoppable: the first rank has a page, which can stop all.
+	stoppable bool
 
 	Checkpoint string // folder; empty: no checkpoints
 	Resume     bool

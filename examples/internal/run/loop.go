@@ -15,6 +15,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/checkpoint"
 	"github.com/evenkeel/evenkeel/trainer/loop"
@@ -49,6 +50,10 @@ type Loop struct {
 	Folder *checkpoint.Folder // for checkpoints; may be nil
 	// Together: all ranks take checkpoints together, and only the first one sees which there are.
 	Together bool
+	// Group, unless nil, stops all ranks after the same step when the first one is Stopping. It is for
+	// ranks without a Folder, which does so by itself.
+	Group    group.Group
+	Stopping func() bool
 	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
 	History *loop.History
 	Curves  func(*loop.History) error
@@ -188,10 +193,12 @@ func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dat
 	}
 	l.allocs = l.allocs[:0]
 	start := time.Now()
-	if l.Folder == nil {
+	switch {
+	case l.Folder == nil && l.Group == nil:
 		r, err = t.Fit(ctx, train)
-	} else {
-		// The end of ctx is Folder's Stop.
+	case l.Folder == nil:
+		r, err = l.fitTogether(ctx, t, train)
+	default: // the end of ctx is Folder's Stop
 		r, err = l.Folder.Fit(context.WithoutCancel(ctx), t, train)
 	}
 	seconds = time.Since(start).Seconds()

@@ -9,13 +9,13 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/group/mpi"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
-	"github.com/evenkeel/evenkeel/trainer/checkpoint"
 )
 
 // member is a rank that this process has: its device, and its group unless it trains alone. On GPUs
@@ -119,7 +119,7 @@ func placeOnHost(ctx context.Context, g group.Group) (n int, err error) {
 }
 
 // each calls f for each member at once, and returns the errors. The error of a rank's own tells more
-// than those of the ranks that it has ended.
+// than those of the ranks that it has ended, and than a stop.
 func each(members []member, f func(i int) error) error {
 	errs := make([]error, len(members))
 	var all sync.WaitGroup
@@ -129,7 +129,7 @@ func each(members []member, f func(i int) error) error {
 	all.Wait()
 	for _, err := range errs {
 		var other *group.RankError
-		if err != nil && !errors.As(err, &other) {
+		if unlessStopped(err) != nil && !errors.As(err, &other) {
 			return err
 		}
 	}
@@ -151,6 +151,7 @@ func (f *Flags) threads() int {
 
 // quiet returns the flags of a rank other than the first: only that one writes files and prints.
 func (f Flags) quiet() Flags {
+	f.stoppable = f.stoppable || f.Serve != ""
 	f.JSON, f.Picture, f.Curves, f.Trace, f.Run, f.Serve = "", "", "", "", "", ""
 	return f
 }
@@ -164,7 +165,7 @@ func (e Example) trainRanks(ctx context.Context, f Flags, out io.Writer, opt tra
 		if m.rank() > 0 {
 			f, out = f.quiet(), io.Discard
 		}
-		if results[i], err = e.train(ctx, f, out, opt, train, test); err != nil && m.Group != nil {
+		if results[i], err = e.train(ctx, f, out, opt, train, test); m.Group != nil && unlessStopped(err) != nil {
 			m.Abort(err)
 		}
 		return err
@@ -172,46 +173,30 @@ func (e Example) trainRanks(ctx context.Context, f Flags, out io.Writer, opt tra
 	return results[0], err
 }
 
-// together reports whether all ranks take checkpoints together: each has its part of the state.
-func together(opt trainer.Options) bool {
-	return opt.Group != nil && (opt.Shard != trainer.ShardNothing || opt.Accumulate > 1)
+// stopTogether reports whether a rank ends its loop here because a page that only the first one has stops
+// the training: all learn after the same step whether it does.
+func (l *Loop) stopTogether() (stop bool, err error) {
+	data := make([]byte, 4)
+	if l.Group.Rank() == 0 && l.Stopping() {
+		data[0] = 1
+	}
+	err = group.Once(l.Group, group.Op{Kind: group.Broadcast, Type: arena.Int32, Data: data, Label: "stop"})
+	return data[0] != 0, err
 }
 
-// openFolder opens the folder of -checkpoint for a rank: only the first one writes, and with -resume the
-// others read after it has made the folder. Ranks that take checkpoints together open it together.
-func openFolder(ctx context.Context, t *trainer.Trainer, f Flags, opt trainer.Options, out io.Writer) (*checkpoint.Folder, error) {
-	g := opt.Group
-	if g == nil || together(opt) {
-		return OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, g, out)
+// fitTogether trains an epoch of ranks that a page may stop. The stop is a cancelled context on the first
+// rank, which has the page, and ErrStopped on the others.
+func (l *Loop) fitTogether(ctx context.Context, t *trainer.Trainer, train dataloader.Dataset) (trainer.Result, error) {
+	stopped, failed := false, error(nil)
+	r, err := t.FitEach(ctx, train, func(trainer.Step) (goes bool) {
+		stopped, failed = l.stopTogether()
+		return !stopped && failed == nil
+	})
+	switch err = errors.Join(failed, err); {
+	case err != nil || !stopped:
+		return r, err
+	case l.Group.Rank() == 0:
+		return r, context.Canceled
 	}
-	var folder *checkpoint.Folder
-	if g.Rank() == 0 {
-		var err error
-		if folder, err = OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, nil, out); err != nil {
-			return nil, err // it ends the others
-		}
-	}
-	if !f.Resume {
-		return folder, nil
-	}
-	if _, err := group.Exchange(context.WithoutCancel(ctx), g, nil); err != nil {
-		if folder != nil {
-			err = errors.Join(err, folder.Close())
-		}
-		return nil, fmt.Errorf("-checkpoint %s: %w", f.Checkpoint, err)
-	}
-	if g.Rank() == 0 {
-		return folder, nil
-	}
-	return nil, follow(ctx, t, f.Checkpoint)
-}
-
-// follow restores t from the newest checkpoint of a folder that another rank has.
-func follow(ctx context.Context, t *trainer.Trainer, dir string) error {
-	folder, err := checkpoint.Open(dir, checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	_, err = folder.Resume(context.WithoutCancel(ctx), t)
-	return errors.Join(err, folder.Close())
+	return r, ErrStopped
 }

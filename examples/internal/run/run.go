@@ -225,12 +225,13 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 // train opens a trainer, runs the loop on it, and draws.
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
 	first := opt.Group == nil || opt.Group.Rank() == 0
-	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first, Together: together(opt)}
+	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first, Together: opt.Group != nil}
 	if f.Curves != "" {
 		l.History, l.Curves = loop.NewHistory(0), func(h *loop.History) error {
 			return named("curves", plot.Training(h, plot.Options{Title: e.Name, LogLoss: f.LogLoss}).Save(f.Curves))
 		}
 	}
+	outer := ctx
 	record, ctx, err := e.openRecording(ctx, f, out)
 	if err != nil {
 		return Results{}, err
@@ -252,12 +253,13 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 		return Results{}, profile(ctx, f, out, t, train)
 	}
 	if f.Checkpoint != "" {
-		if l.Folder, err = openFolder(ctx, t, f, opt, out); err != nil {
+		if l.Folder, err = OpenFolder(ctx, t, f.Checkpoint, f.Resume, f.Every, opt.Group, out); err != nil {
 			return Results{}, err
 		}
-		if l.Folder != nil {
-			defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
-		}
+		defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
+	} else if opt.Group != nil && (f.stoppable || f.Serve != "") {
+		page := ctx
+		l.Group, l.Stopping, ctx = opt.Group, func() bool { return page.Err() != nil && outer.Err() == nil }, outer
 	}
 	if err := record.attach(t, opt, l); err != nil {
 		return Results{}, err
