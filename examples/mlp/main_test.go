@@ -300,7 +300,7 @@ func interruptedWith(t *testing.T, status int, program func()) (out, said string
 
 func TestAnInterruptedRunGoesOnWithTheSameBits(t *testing.T) {
 	runtest.Resumes(t, example, 1280)
-	for _, together := range [][]string{{"-shard", "state"}, {"-accumulate", "3"}} { // all ranks take checkpoints together
+	for _, together := range [][]string{nil, {"-shard", "state"}, {"-accumulate", "3"}} { // all ranks take checkpoints together
 		runtest.Resumes(t, example, 640, append(together, "-ranks", "2", "-batch", "32")...)
 	}
 }
