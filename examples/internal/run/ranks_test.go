@@ -106,3 +106,40 @@ func TestAStopHidesNoError(t *testing.T) {
 		}
 	}
 }
+
+// A stop gives no group up: ranks of other processes, which may be in a later call, end without an error.
+func TestAStopGivesNoGroupUp(t *testing.T) {
+	t.Parallel()
+	f := line.Flags
+	if err := f.Parse("line", []string{"-epochs", "20000", "-ranks", "2", "-checkpoint", filepath.Join(t.TempDir(), "c")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	opt, err := f.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := f.join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	train, test, err := line.Load(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Fields = train.Fields()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e := line
+	e.Progress = func(trainer.Progress) { cancel() }
+	if _, err := e.trainRanks(ctx, f, io.Discard, opt, members, train, test); !onlyStopped(err) {
+		t.Errorf("got %v, want only stops", err)
+	}
+	for _, m := range members {
+		if err := m.Err(); err != nil {
+			t.Errorf("rank %d: %v", m.rank(), err)
+		}
+	}
+	if err := leave(members); err != nil {
+		t.Error(err)
+	}
+}
