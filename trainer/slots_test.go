@@ -182,6 +182,45 @@ func TestTuneSlotsLeavesOutPlansThatDoNotFit(t *testing.T) {
 	}
 }
 
+// A refusal counts the slots, and names the most that would fit.
+func TestARefusalNamesTheSlotsThatFit(t *testing.T) {
+	opt := trainer.Options{Batch: 4, Fields: samples(t, 4, 4, 3).Fields()}
+	planned := func(slots int) *report.Plan {
+		opt.Slots = slots
+		plan, err := trainer.Plan(t.Context(), small, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	opt.Device = emutest.OpenChecked(t, emu.Options{})
+	totals, all := map[int]int64{}, planned(64)
+	for slots := 2; slots <= 64; slots += 2 {
+		totals[slots] = planned(slots).Total
+	}
+	for _, c := range []struct {
+		memory int64
+		slots  int
+	}{{totals[64] - 1, 62}, {totals[62], 62}, {totals[62] - 1, 60}, {totals[20] + 1, 20}, {totals[20], 20}, {totals[2], 2}, {totals[2] - 1, 0}} {
+		opt.Slots, opt.Memory = 64, c.memory
+		_, err := trainer.New(t.Context(), small, opt)
+		var e *trainer.CapacityError
+		if !errors.As(err, &e) || e.Slots != 64 || e.FitsSlots != c.slots {
+			t.Fatalf("%d bytes: got %v, want %d slots", c.memory, err, c.slots)
+		}
+		text := err.Error()
+		if want := fmt.Sprintf(", 64 slots %d,", all.Category("slot")); !strings.Contains(text, want) || strings.Contains(text, "slot 1 ") {
+			t.Errorf("got %q, want %q", text, want)
+		}
+		if want := fmt.Sprintf("Slots %d instead of 64 would fit; ", c.slots); strings.Contains(text, want) != (c.slots > 0) {
+			t.Errorf("%d bytes: got %q, want %q", c.memory, text, want)
+		}
+		if c.memory == totals[2] && !strings.Contains(text, "not even the smallest batch would fit with Slots 64") {
+			t.Errorf("got %q", text)
+		}
+	}
+}
+
 func TestBadNumbersOfSlotsAreRefused(t *testing.T) {
 	ds := samples(t, 40, 4, 3)
 	for _, slots := range []int{-2, 1, 3, 66} {
