@@ -134,8 +134,8 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	return e
 }
 
-// fittingSlots returns the largest number of slots, below the given one, that leaves out as many bytes as
-// are missing, or 0. Each has as many bytes, and nothing else depends on their number.
+// fittingSlots returns the largest number of slots, below the given one, that leaves out as many
+// bytes as are missing, or 0. Each slot takes as many bytes, and nothing else depends on their number.
 func fittingSlots(slots int, each, missing int64) int {
 	if each == 0 {
 		return 0
