@@ -164,6 +164,84 @@ func TestTuneSlotsMeasuresTheJitterOfTheData(t *testing.T) {
 	})
 }
 
+// jumpy is a dataset that becomes slow after some samples: trials before wait less, by chance.
+type jumpy struct {
+	dataloader.Dataset
+	read, from atomic.Int64
+	slow       time.Duration
+}
+
+func (j *jumpy) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error {
+	if j.read.Add(1) > j.from.Load() {
+		time.Sleep(j.slow)
+	}
+	return j.Dataset.Fetch(ctx, at, dst)
+}
+
+// A trial of a few steps is noise: two slots are returned.
+func TestTuneSlotsDoesNotChooseByAFewSteps(t *testing.T) {
+	for what, c := range map[string]struct {
+		samples int
+		slow    time.Duration
+		steps   int // measured
+	}{
+		"one step":   {8, 10 * time.Millisecond, 1},
+		"nine steps": {11 * 8, time.Millisecond, 9},
+	} {
+		ds := &jumpy{Dataset: samples(t, c.samples, 4, 3), slow: c.slow}
+		ds.from.Store(int64(2 * c.samples)) // the third trial is that of two slots
+		opt := trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 8, Fields: ds.Fields(), Workers: 1}
+		slots, trials, err := trainer.TuneSlots(t.Context(), small, ds, opt, trainer.TuneOptions{Gain: 1e-9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, trial := range trials {
+			if trial.Steps != c.steps {
+				t.Errorf("%s: %d steps were measured, want %d", what, trial.Steps, c.steps)
+			}
+		}
+		if slots != 2 {
+			t.Errorf("%s: %d slots, %+v", what, slots, trials)
+		}
+	}
+}
+
+// A Fetch that ignores its context is named once, and the memory of the trial goes when it returns.
+func TestTuneSlotsClosesATrialThatIsStuckWhenItCan(t *testing.T) {
+	good := samples(t, 12, 4, 3)
+	dev := emutest.OpenChecked(t, emu.Options{})
+	before, err := dev.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	release := make(chan struct{})
+	ds := &faulty{good, func(_ context.Context, at dataloader.At) error {
+		if at.Index == 5 {
+			stop()
+			<-release
+		}
+		return nil
+	}}
+	_, _, err = trainer.TuneSlots(ctx, small, ds, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields()}, trainer.TuneOptions{})
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, dataloader.ErrStuck) || strings.Count(err.Error(), "is in Fetch of sample") != 1 {
+		t.Errorf("got %v, want Canceled, and ErrStuck once", err)
+	}
+	if during, err := dev.Info(); err != nil || during.Free >= before.Free {
+		t.Errorf("%+v free while the Fetch may write, before %+v: %v", during, before, err)
+	}
+	close(release)
+	within(t, 10*time.Second, "the end of the trial", func() {
+		for {
+			if after, err := dev.Info(); err != nil || after.Free == before.Free {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
 func TestTuneSlotsLeavesOutPlansThatDoNotFit(t *testing.T) {
 	ds := samples(t, 40, 4, 3)
 	opt := trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 4, Fields: ds.Fields(), Slots: 4}
