@@ -18,7 +18,8 @@ import (
 // ImageFiles is a data set whose images stay in their files: Fetch reads one where it is, and only the
 // labels are in memory. The pages that the system caches are not memory of the process. Fetch allocates
 // nothing; the methods are safe for concurrent use. Its samples, and its fingerprint, are those of the
-// function that reads all into memory.
+// function that reads all into memory. The files must not change while they are open: Fetch would return
+// other images, to which the labels that were read before do not belong, without an error.
 type ImageFiles struct {
 	fields []Field
 	files  []*os.File
@@ -35,8 +36,8 @@ func OpenCIFAR10(dir string) (train, test *ImageFiles, err error) { return cifar
 // OpenCIFAR100 is CIFAR100 that leaves the images in the files, as OpenCIFAR10 does.
 func OpenCIFAR100(dir string) (train, test *ImageFiles, err error) { return cifar100.openFiles(dir) }
 
-// OpenMNIST is MNIST that leaves the images in the files, which must not be compressed. The caller must
-// Close train and test.
+// OpenMNIST is MNIST that leaves the images in the files, which must not be compressed, nor change
+// while they are open. The caller must Close train and test.
 func OpenMNIST(dir string, shape ...int) (train, test *ImageFiles, err error) {
 	return openBoth("mnist", func(test bool) (*ImageFiles, error) {
 		part := "train"
@@ -102,8 +103,12 @@ func (f *cifarFormat) readLabels(d *ImageFiles, path string, file io.Reader) err
 	r := bufio.NewReaderSize(file, 1<<16)
 	record := make([]byte, f.record())
 	for i := range d.count {
-		if n, err := io.ReadFull(r, record); err != nil {
-			return f.sizeError(path, d.count, int64(i*len(record)+n))
+		n, err := io.ReadFull(r, record)
+		switch at := int64(i*len(record) + n); {
+		case err == io.EOF, err == io.ErrUnexpectedEOF:
+			return f.sizeError(path, d.count, at)
+		case err != nil:
+			return fmt.Errorf("%s: labels at byte %d: %w", path, at, err)
 		}
 		if err := f.checkLabels(path, record, i); err != nil {
 			return err
@@ -149,10 +154,11 @@ func mnistFiles(dir, part string, shape []int) (_ *ImageFiles, err error) {
 	d.fields = []Field{{Name: "x", Type: arena.Uint8, Shape: slices.Clone(shape), Scale: 1.0 / 255}, labels.Array("y").Field}
 	d.count, d.start, d.stride, d.labels = images.Len(), start, int64(images.Dims[1]*images.Dims[2]), [][]byte{labels.Data}
 	if err := Check(d); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if n := d.fields[0].Bytes(); n != d.stride {
-		return nil, &FieldError{Name: "x", Problem: fmt.Sprintf("shape %v has %d elements, an image has %d", shape, n, d.stride)}
+		return nil, fmt.Errorf("%s: %w", path,
+			&FieldError{Name: "x", Problem: fmt.Sprintf("shape %v has %d elements, an image has %d", shape, n, d.stride)})
 	}
 	return d, nil
 }

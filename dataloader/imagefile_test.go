@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -119,8 +120,21 @@ func TestFilesThatCannotBeReadWhereTheyAreAreRefused(t *testing.T) {
 		_, _, err := dataloader.OpenMNIST(digits(t, change))
 		wantFormat(t, err, -1, says)
 	}
-	if _, _, err := dataloader.OpenMNIST(digits(t, nil), 27, 28); !errors.Is(err, dataloader.ErrField) {
-		t.Errorf("another shape: got %v", err)
+	for name, open := range map[string]func(shape ...int) error{
+		"MNIST":     func(shape ...int) error { _, _, err := dataloader.MNIST(digits(t, nil), shape...); return err },
+		"OpenMNIST": func(shape ...int) error { _, _, err := dataloader.OpenMNIST(digits(t, nil), shape...); return err },
+	} {
+		for _, shape := range [][]int{{27, 28}, {-1, 28}} {
+			err := open(shape...)
+			if !errors.Is(err, dataloader.ErrField) {
+				t.Fatalf("%s, shape %v: got %v", name, shape, err)
+			}
+			for _, part := range []string{"train-images-idx3-ubyte: field 0", "t10k-images-idx3-ubyte: field 0"} {
+				if strings.Count(err.Error(), part) != 1 {
+					t.Errorf("%s, shape %v: got %q, want %q once", name, shape, err, part)
+				}
+			}
+		}
 	}
 	if _, _, err := dataloader.OpenCIFAR10(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: got %v", err)

@@ -41,7 +41,11 @@ func mnistPart(dir, part string, shape []int) (Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	return FromSlices(images.Len(), images.Array("x", shape...).Scaled(1.0/255, 0), labels.Array("y"))
+	ds, err := FromSlices(images.Len(), images.Array("x", shape...).Scaled(1.0/255, 0), labels.Array("y"))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", images.File, err)
+	}
+	return ds, nil
 }
 
 // mnistLabels reads the labels of one part, and checks that they are those of the images.

@@ -121,7 +121,20 @@ func (s *Skipping) Fetch(ctx context.Context, at At, dst [][]byte) error {
 			return err
 		}
 	}
-	return fmt.Errorf("sample %d, for which %d others were tried: %w: %w", index, triesInAll, ErrBadSamples, cause)
+	if s.Len() == 1 {
+		return fmt.Errorf("%w: sample %d is bad, and there is no other to replace it: %w", ErrBadSamples, index, cause)
+	}
+	return fmt.Errorf("%w: sample %d of %d is bad, and so is what was tried in its place; others tried: %d: %w",
+		ErrBadSamples, index, s.Len(), s.others(index), cause)
+}
+
+// others returns how many samples are tried in place of one.
+func (s *Skipping) others(index int) int {
+	tried := map[int]bool{index: true}
+	for try := range triesInAll {
+		tried[s.replacement(index, try)] = true
+	}
+	return len(tried) - 1
 }
 
 // replacement returns the sample that is fetched at a try for a bad one.

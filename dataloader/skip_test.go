@@ -88,8 +88,11 @@ func TestTooManyBadSamplesAndOtherErrorsEndTheEpoch(t *testing.T) {
 	if err := fetchAll(damaged(100, 3, 50), dataloader.SkipOptions{}); !errors.Is(err, dataloader.ErrBadSamples) {
 		t.Errorf("2 of 1 %%: %v", err)
 	}
-	if err := fetchAll(damaged(3, 0, 1, 2), dataloader.SkipOptions{Max: 3}); !errors.Is(err, dataloader.ErrBadSamples) {
+	if err := fetchAll(damaged(3, 0, 1, 2), dataloader.SkipOptions{Max: 3}); !errors.Is(err, dataloader.ErrBadSamples) || !strings.Contains(err.Error(), "in its place; others tried: 2: ") {
 		t.Errorf("all are bad: %v", err)
+	}
+	if err := fetchAll(damaged(1, 0), dataloader.SkipOptions{}); !errors.Is(err, dataloader.ErrBadSamples) || !strings.Contains(err.Error(), "sample 0 is bad, and there is no other to replace it") {
+		t.Errorf("the only one is bad: %v", err)
 	}
 	for _, cause := range []error{
 		errors.New("of the network"), context.Canceled, &fs.PathError{Op: "read", Path: "x", Err: fs.ErrInvalid},

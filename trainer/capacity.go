@@ -27,6 +27,9 @@ type CapacityError struct {
 	// and leave the other as it is. Both 0: no reduction was found; the message says why. See
 	// Partial.
 	Fits, FitsEval int
+	// Slots is that of the plan. FitsSlots is the largest number of them that would fit with all other
+	// options unchanged, Batch too, or 0 if not even the fewest would.
+	Slots, FitsSlots int
 	// Change describes a change of other options that would fit and costs little time: another
 	// optimizer, guard, recomputation, precision, offloading, or several smaller steps for each
 	// update. The change keeps Batch·Accumulate, the number of samples in an update, the same.
@@ -49,6 +52,9 @@ func (e *CapacityError) Error() string {
 	var s strings.Builder
 	s.WriteString(layout.Shortage(e.Plan, e.Need, e.Have, e.Total))
 	s.WriteString(": ")
+	if e.FitsSlots > 0 {
+		fmt.Fprintf(&s, "Slots %d instead of %d would fit; ", e.FitsSlots, e.Slots)
+	}
 	switch {
 	case e.unknown != nil:
 		fmt.Fprintf(&s, "which batch would fit is not known: %v", e.unknown)
@@ -63,6 +69,9 @@ func (e *CapacityError) Error() string {
 		s.WriteString("no batch was found that would fit")
 	default:
 		s.WriteString("not even the smallest batch would fit")
+	}
+	if e.Slots > inFlight && e.unknown == nil {
+		fmt.Fprintf(&s, " with Slots %d", e.Slots)
 	}
 	if e.Change != "" {
 		fmt.Fprintf(&s, "; %s", e.Change)
@@ -107,6 +116,8 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	if p.opt.EvalBatch > p.opt.Batch {
 		e.EvalBatch = p.opt.EvalBatch
 	}
+	e.Slots = p.opt.slots()
+	e.FitsSlots = fittingSlots(e.Slots, e.Plan.Category("slot 0"), e.Need-e.Have)
 	// If the search for a batch fails, the message still names the missing bytes, and then the
 	// error. If ctx is done, the caller wants no message but the end.
 	p.cache.complete = false // what would fit is not trained
@@ -121,6 +132,17 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	}
 	e.Partial = budget.spent
 	return e
+}
+
+// fittingSlots returns the largest number of slots, below the given one, that leaves out as many
+// bytes as are missing, or 0. Each slot takes as many bytes, and nothing else depends on their number.
+func fittingSlots(slots int, each, missing int64) int {
+	if each == 0 {
+		return 0
+	}
+	fewer := (missing + each - 1) / each
+	fewer += fewer % inFlight // the number stays even
+	return int(max(0, int64(slots)-fewer))
 }
 
 // largestFitting returns the batches that CapacityError names, the first of these that fit: the

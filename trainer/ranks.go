@@ -134,7 +134,7 @@ func (t *Trainer) compareRanks(ctx context.Context) error {
 	o := &t.plan.opt
 	own := []Setting{{"batch", fmt.Sprint(o.Batch)}, {"evaluation batch", fmt.Sprint(o.rows(compile.Evaluate))},
 		{"keep", fmt.Sprintf("%q", o.Keep)}, {"gradient norm", fmt.Sprint(o.GradientNorm)}, {"checkpoint", fmt.Sprint(o.Checkpoint)},
-		{"synchronized batch normalization", fmt.Sprint(o.SyncBatchNorm)},
+		{"slots", fmt.Sprint(o.slots())}, {"synchronized batch normalization", fmt.Sprint(o.SyncBatchNorm)},
 		{"resident datasets", fmt.Sprint(len(o.Resident))}}
 	return o.compare(ctx, slices.Concat(own, t.plan.settings(), []Setting{{"memory plan", t.plan.fingerprint()}, {"operations", t.plan.operations()}}))
 }

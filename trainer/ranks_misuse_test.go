@@ -27,6 +27,7 @@ func TestRanksThatAreGivenOtherThingsSaySo(t *testing.T) {
 	ds, longer := samples(t, 12, 4, 3), samples(t, 13, 4, 3)
 	for what, change := range map[string]func(opt *trainer.Options, data *dataloader.Dataset){
 		"batch":     func(opt *trainer.Options, _ *dataloader.Dataset) { opt.Batch = 3 },
+		"slots":     func(opt *trainer.Options, _ *dataloader.Dataset) { opt.Slots = 4 },
 		"seed":      func(opt *trainer.Options, _ *dataloader.Dataset) { opt.Seed = 9 },
 		"optimizer": func(opt *trainer.Options, _ *dataloader.Dataset) { opt.Optimizer = optim.Adam{} },
 		"data":      func(_ *trainer.Options, data *dataloader.Dataset) { *data = longer },

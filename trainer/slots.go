@@ -24,6 +24,7 @@ type TuneOptions struct {
 // SlotsTrial is what TuneSlots measured with a number of slots.
 type SlotsTrial struct {
 	Slots int
+	Steps int               // that were measured; 0 after an error
 	Input dataloader.Stalls // of the measured steps; zero after an error
 	Err   error             // a *CapacityError: the plan does not fit
 }
@@ -35,6 +36,14 @@ type SlotsTrial struct {
 // order of samples is another one, so that a trial does not read what the one before has cached. A plan
 // that does not fit is left out; if none does, the error is the *CapacityError of 2 slots.
 //
+// What is too short to measure says nothing, and 2 are returned: fewer than 10 measured steps, as of an
+// epoch of a few steps, or less than a millisecond of waiting that more slots save, as with a resident
+// dataset.
+//
+// If a Fetch ignores the end of its context, the error wraps dataloader.ErrStuck, and the trainer of the
+// trial, with its memory, is closed in the background once that Fetch returns: keep the device open
+// until then.
+//
 // It trains nothing that is kept: call it before New. Options.Progress is called in the trials too, since
 // it is a part of a step; Checkpoint and Group are left out: of several ranks one measures, for all.
 func TuneSlots(ctx context.Context, model ModelFunc, ds dataloader.Dataset, opt Options, tune TuneOptions) (slots int, trials []SlotsTrial, err error) {
@@ -45,29 +54,45 @@ func TuneSlots(ctx context.Context, model ModelFunc, ds dataloader.Dataset, opt 
 		return 0, nil, fmt.Errorf("tune slots: %w", err)
 	}
 	opt.Checkpoint, opt.Group = false, nil
-	best := time.Duration(math.MaxInt64)
 	for n := tune.Most; n >= inFlight; n = n / 2 / inFlight * inFlight {
 		opt.Slots = n
 		trial := SlotsTrial{Slots: n}
-		trial.Input, err = tune.measure(ctx, model, ds, opt)
+		trial.Steps, trial.Input, err = tune.measure(ctx, model, ds, opt)
 		var capacity *CapacityError
 		if errors.As(err, &capacity) && n > inFlight {
 			trial.Err = err
 		} else if err != nil {
 			return 0, trials, fmt.Errorf("tune slots: trial of %d: %w", n, err)
-		} else {
-			best = min(best, trial.Input.Waited)
 		}
 		trials = append(trials, trial)
 		opt.Seed++
 	}
-	for _, t := range trials { // fewer and fewer
-		if t.Err == nil && (t.Input.Waited-best).Seconds() <= tune.Gain*t.Input.Elapsed.Seconds() {
+	return tune.choose(trials), trials, nil
+}
+
+// choose returns the fewest slots, of trials with fewer and fewer, with which the device waited no longer
+// than with any other number, up to the gain.
+func (o *TuneOptions) choose(trials []SlotsTrial) (slots int) {
+	best, enough := time.Duration(math.MaxInt64), true
+	for _, t := range trials {
+		if t.Err == nil {
+			best, enough = min(best, t.Input.Waited), enough && t.Steps >= leastMeasured
+		}
+	}
+	for _, t := range trials {
+		gain := max(leastGain.Seconds(), o.Gain*t.Input.Elapsed.Seconds())
+		if t.Err == nil && (!enough || (t.Input.Waited-best).Seconds() <= gain) {
 			slots = t.Slots
 		}
 	}
-	return slots, trials, nil
+	return slots
 }
+
+// Measurements below these are noise.
+const (
+	leastMeasured = 10               // steps of a trial
+	leastGain     = time.Millisecond // of waiting that more slots save
+)
 
 // check fills in the defaults and returns every mistake.
 func (o *TuneOptions) check() error {
@@ -93,11 +118,14 @@ func (o *TuneOptions) check() error {
 	return errors.Join(bad.errs...)
 }
 
-// measure trains for some steps, and returns who waited for whom after the first fifth of them.
-func (o *TuneOptions) measure(ctx context.Context, model ModelFunc, ds dataloader.Dataset, opt Options) (in dataloader.Stalls, err error) {
+// measure trains for some steps, and returns the number of those after the first fifth, and who waited
+// for whom in them.
+func (o *TuneOptions) measure(ctx context.Context, model ModelFunc, ds dataloader.Dataset, opt Options) (
+	steps int, in dataloader.Stalls, err error,
+) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var first, last dataloader.Stalls
+	var first, last Progress
 	done, report := false, opt.Progress
 	opt.Progress = func(p Progress) {
 		if report != nil {
@@ -105,21 +133,38 @@ func (o *TuneOptions) measure(ctx context.Context, model ModelFunc, ds dataloade
 		}
 		steps := min(o.Steps, p.Steps)
 		if p.Step <= steps/5 {
-			first = p.Input
+			first = p
 		}
-		if last = p.Input; p.Step >= steps {
+		if last = p; p.Step >= steps {
 			done = true
 			stop()
 		}
 	}
 	t, err := New(ctx, model, opt)
 	if err != nil {
-		return in, err
+		return 0, in, err
 	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	if _, err := t.Fit(ctx, ds); err != nil && !done {
-		return in, err
+	if _, err = t.Fit(ctx, ds); done {
+		err = nil
 	}
-	return dataloader.Stalls{Elapsed: last.Elapsed - first.Elapsed, Waited: last.Waited - first.Waited,
-		Idle: last.Idle - first.Idle, Workers: last.Workers}, nil
+	closed := t.Close()
+	if errors.Is(closed, dataloader.ErrStuck) {
+		go t.closeWhenFree()
+	}
+	if !errors.Is(err, dataloader.ErrStuck) { // else it says what closed says
+		err = errors.Join(err, closed)
+	}
+	a, b := first.Input, last.Input
+	return last.Step - first.Step, dataloader.Stalls{Elapsed: b.Elapsed - a.Elapsed, Waited: b.Waited - a.Waited,
+		Idle: b.Idle - a.Idle, Workers: b.Workers}, err
 }
+
+// closeWhenFree closes the trainer again until no Fetch is left that may write to its memory.
+func (t *Trainer) closeWhenFree() {
+	for errors.Is(t.Close(), dataloader.ErrStuck) { // which itself waits for the Fetch for a while
+		time.Sleep(stuckInterval)
+	}
+}
+
+// stuckInterval is the time between two attempts of closeWhenFree.
+const stuckInterval = 20 * time.Millisecond

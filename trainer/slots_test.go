@@ -164,6 +164,77 @@ func TestTuneSlotsMeasuresTheJitterOfTheData(t *testing.T) {
 	})
 }
 
+// jumpy is a dataset that becomes slow after some samples: trials before wait less, by chance.
+type jumpy struct {
+	dataloader.Dataset
+	read, from atomic.Int64
+	slow       time.Duration
+}
+
+func (j *jumpy) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error {
+	if j.read.Add(1) > j.from.Load() {
+		time.Sleep(j.slow)
+	}
+	return j.Dataset.Fetch(ctx, at, dst)
+}
+
+// A trial of a few steps is noise: two slots are returned.
+func TestTuneSlotsDoesNotChooseByAFewSteps(t *testing.T) {
+	for what, c := range map[string]struct {
+		samples int
+		slow    time.Duration
+		steps   int // measured
+	}{
+		"one step":   {8, 10 * time.Millisecond, 1},
+		"nine steps": {11 * 8, time.Millisecond, 9},
+	} {
+		ds := &jumpy{Dataset: samples(t, c.samples, 4, 3), slow: c.slow}
+		ds.from.Store(int64(2 * c.samples)) // the third trial is that of two slots
+		opt := trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 8, Fields: ds.Fields(), Workers: 1}
+		slots, trials, err := trainer.TuneSlots(t.Context(), small, ds, opt, trainer.TuneOptions{Gain: 1e-9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, trial := range trials {
+			if trial.Steps != c.steps {
+				t.Errorf("%s: %d steps were measured, want %d", what, trial.Steps, c.steps)
+			}
+		}
+		if slots != 2 {
+			t.Errorf("%s: %d slots, %+v", what, slots, trials)
+		}
+	}
+}
+
+// A Fetch that ignores its context is named once, and the memory of the trial goes when it returns.
+func TestTuneSlotsClosesATrialThatIsStuckWhenItCan(t *testing.T) {
+	good := samples(t, 12, 4, 3)
+	dev := emutest.OpenChecked(t, emu.Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	release := make(chan struct{})
+	ds := &faulty{good, func(_ context.Context, at dataloader.At) error {
+		if at.Index == 5 {
+			stop()
+			<-release
+		}
+		return nil
+	}}
+	_, _, err := trainer.TuneSlots(ctx, small, ds, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields()}, trainer.TuneOptions{})
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, dataloader.ErrStuck) || strings.Count(err.Error(), "is in Fetch of sample") != 1 {
+		t.Errorf("got %v, want Canceled, and ErrStuck once", err)
+	}
+	if dev.Ledger().DeviceBytes == 0 {
+		t.Error("the memory is gone while the Fetch may write")
+	}
+	close(release)
+	within(t, 10*time.Second, "the end of the trial", func() {
+		for l := dev.Ledger(); !l.Empty(); l = dev.Ledger() {
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
 func TestTuneSlotsLeavesOutPlansThatDoNotFit(t *testing.T) {
 	ds := samples(t, 40, 4, 3)
 	opt := trainer.Options{Device: emutest.OpenChecked(t, emu.Options{}), Batch: 4, Fields: ds.Fields(), Slots: 4}
@@ -179,6 +250,45 @@ func TestTuneSlotsLeavesOutPlansThatDoNotFit(t *testing.T) {
 	opt.Memory = 1
 	if _, _, err := trainer.TuneSlots(t.Context(), small, ds, opt, trainer.TuneOptions{Steps: 5}); !errors.Is(err, arena.ErrCapacity) {
 		t.Errorf("nothing fits: got %v", err)
+	}
+}
+
+// A refusal counts the slots, and names the most that would fit.
+func TestARefusalNamesTheSlotsThatFit(t *testing.T) {
+	opt := trainer.Options{Batch: 4, Fields: samples(t, 4, 4, 3).Fields()}
+	planned := func(slots int) *report.Plan {
+		opt.Slots = slots
+		plan, err := trainer.Plan(t.Context(), small, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	opt.Device = emutest.OpenChecked(t, emu.Options{})
+	totals, all := map[int]int64{}, planned(64)
+	for slots := 2; slots <= 64; slots += 2 {
+		totals[slots] = planned(slots).Total
+	}
+	for _, c := range []struct {
+		memory int64
+		slots  int
+	}{{totals[64] - 1, 62}, {totals[62], 62}, {totals[62] - 1, 60}, {totals[20] + 1, 20}, {totals[20], 20}, {totals[2], 2}, {totals[2] - 1, 0}} {
+		opt.Slots, opt.Memory = 64, c.memory
+		_, err := trainer.New(t.Context(), small, opt)
+		var e *trainer.CapacityError
+		if !errors.As(err, &e) || e.Slots != 64 || e.FitsSlots != c.slots {
+			t.Fatalf("%d bytes: got %v, want %d slots", c.memory, err, c.slots)
+		}
+		text := err.Error()
+		if want := fmt.Sprintf(", 64 slots %d,", all.Category("slot")); !strings.Contains(text, want) || strings.Contains(text, "slot 1 ") {
+			t.Errorf("got %q, want %q", text, want)
+		}
+		if want := fmt.Sprintf("Slots %d instead of 64 would fit; ", c.slots); strings.Contains(text, want) != (c.slots > 0) {
+			t.Errorf("%d bytes: got %q, want %q", c.memory, text, want)
+		}
+		if c.memory == totals[2] && !strings.Contains(text, "not even the smallest batch would fit with Slots 64") {
+			t.Errorf("got %q", text)
+		}
 	}
 }
 

@@ -134,7 +134,7 @@ func TestMistakesNameTheLine(t *testing.T) {
 		{`{"y":1,"y":2,"x":1}`, "duplicate"},
 		{"{\"x\":1,\"y\":\"\xff\"}", "invalid UTF-8"},
 		{`[1]`, "line 3 at byte 9: want an object, got another value"},
-		{`{"x":"1"}`, `line 3 at byte 13: want a number in "x", got "1"`},
+		{`{"x":"1"}`, `line 3 at byte 13: want a number in "x", got "1": for texts set Field.FindClasses, for a missing value write null and set Field.Fill`},
 		{`{"x":1e99}`, `want a number that float32 holds in "x", got 1e99, out of range`},
 		{`{"x":[1]}`, `want a number in "x", got [1]`},
 		{`{"x":null}`, "want a value, or Field.Fill for missing ones in \"x\", got null"},

@@ -284,6 +284,8 @@ func (b *block) element(f *field, dst []byte, v jsontext.Value) (want, got strin
 		}
 		number.Put(f.Type, dst, x)
 		return "", ""
+	case kind == '"':
+		return "a number", values.Shorten(v) + ": for texts set Field.FindClasses, for a missing value write null and set Field.Fill"
 	case kind != '0':
 		return "a number", values.Shorten(v)
 	}

@@ -75,9 +75,16 @@ func Shortage(p *report.Plan, need, have, total int64) string {
 	}
 	fmt.Fprintf(&s, ": %s missing", FormatBytes(need-have))
 	sep := " ("
-	for _, r := range p.Regions {
-		if r.Size > 0 {
-			fmt.Fprintf(&s, "%s%s %d", sep, r.Name, r.Size)
+	for rest := p.Regions; len(rest) > 0; {
+		name, n := rest[0].Name, slotsAhead(rest)
+		if n > 2 {
+			name = fmt.Sprintf("%d slots", n)
+		} else {
+			n = 1
+		}
+		size := int64(n) * rest[0].Size
+		if rest = rest[n:]; size > 0 {
+			fmt.Fprintf(&s, "%s%s %d", sep, name, size)
 			sep = ", "
 		}
 	}
@@ -91,6 +98,14 @@ func Shortage(p *report.Plan, need, have, total int64) string {
 		s.WriteString(")")
 	}
 	return s.String()
+}
+
+// slotsAhead returns how many of the first regions are slots of one size.
+func slotsAhead(regions []arena.RegionInfo) (n int) {
+	for n < len(regions) && regions[n].Size == regions[0].Size && strings.HasPrefix(regions[n].Name, "slot ") {
+		n++
+	}
+	return n
 }
 
 // FormatBytes returns a number of bytes for people.
