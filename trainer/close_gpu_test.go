@@ -53,8 +53,9 @@ func TestThreadsAreFewAndStayThatMany(t *testing.T) {
 	}
 	steps := 2000
 	if testing.Short() {
-		steps = 400
+		steps = 1200
 	}
+	startThreads(4)
 	ds, step, first := samples(t, 4*100, 4, 3), 0, 0
 	tr := made(t, small, trainer.Options{Device: cudatest.OpenChecked(t, cuda.Options{}), Batch: 4, Fields: ds.Fields(), Workers: 8, Progress: func(trainer.Progress) {
 		if step++; step == steps/4 { // by when Go's runtime has those that it wants on a busy machine
