@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -34,6 +35,23 @@ func Exchange(ctx context.Context, g Group, mine []byte) ([][]byte, error) {
 		texts[r] = all[int(longest)*r:][:size:size]
 	}
 	return texts, nil
+}
+
+// ExchangeErrors tells all ranks which of them have an error. It returns the number and the text of the
+// first rank that has one, -1 if none has; err is own or, if that is nil, the error of the exchange. All
+// ranks call it as Exchange.
+func ExchangeErrors(ctx context.Context, g Group, own error) (rank int, text string, err error) {
+	var mine []byte
+	if own != nil {
+		mine = []byte(own.Error())
+	}
+	all, err := Exchange(ctx, g, mine)
+	for rank, text := range all {
+		if len(text) > 0 {
+			return rank, string(text), cmp.Or(own, err)
+		}
+	}
+	return -1, "", cmp.Or(own, err)
 }
 
 // gather runs an all-gather of bytes once.

@@ -25,11 +25,16 @@ func (m *mistakes) addf(format string, args ...any) {
 	m.errs = append(m.errs, fmt.Errorf(format+": %w", append(args, m.class)...))
 }
 
+// checkSlots adds a mistake unless n, which what names, is a number of slots, or 0 for a default.
+func (m *mistakes) checkSlots(what string, n, byDefault int) {
+	if n < 0 || n > maxSlots || n%inFlight != 0 {
+		m.addf("%s: must be an even number from %d to %d, or 0 for %d", what, inFlight, maxSlots, byDefault)
+	}
+}
+
 // checkReading adds the mistakes in the options of reading samples.
 func (o *Options) checkReading(bad *mistakes) {
-	if o.Slots < 0 || o.Slots > maxSlots || o.Slots%inFlight != 0 {
-		bad.addf("slots %d: must be an even number from %d to %d, or 0 for %d", o.Slots, inFlight, maxSlots, inFlight)
-	}
+	bad.checkSlots(fmt.Sprintf("slots %d", o.Slots), o.Slots, inFlight)
 	if o.Workers < 0 || o.Workers > dataloader.MaxWorkers {
 		bad.addf("workers %d: must be 1 to %d, or 0 for the default", o.Workers, dataloader.MaxWorkers)
 	}

@@ -107,7 +107,7 @@ func (m *memory) offloadedSpan(ref arena.Ref) (s arena.Span, ok bool) {
 // mirror returns the first bytes of the copy of the scratch region, for a debugger.
 func (m *memory) mirror(bytes int64) arena.Span {
 	p := m.plan
-	return arena.Span{Memory: m.pinned, Offset: p.extraPinnedBytes() - p.captureBytes() - p.mirrorBytes(), Size: bytes}
+	return arena.Span{Memory: m.pinned, Offset: p.extraPinnedBytes() - p.captureBytes - p.mirrorBytes(), Size: bytes}
 }
 
 // place returns the place of a program's reference between steps, offloaded or in the arena.

@@ -68,10 +68,10 @@ type planned struct {
 	scratch int64 // bytes: the largest need of any program
 	staging int64 // bytes: the most that the device pins for itself to run a program
 
-	layout    arena.Layout
-	captured  arena.Region     // copy of the state, if the memory is unified: see layOutState
-	copyBytes int64            // of that copy, wherever it is
-	regions   []layout.Regions // by slot, or by lane of a predictor: where the regions of programs start in the arena
+	layout       arena.Layout
+	captured     arena.Region     // copy of the state, if the memory is unified: see layOutState
+	captureBytes int64            // of that copy, wherever it is; 0 unless Options.Checkpoint is set
+	regions      []layout.Regions // by slot, or by lane of a predictor: where the regions of programs start in the arena
 }
 
 // budgetTries bounds how often newPlanned retries with a smaller budget because buffers could not
@@ -529,7 +529,7 @@ func (p *planned) slotsBytes() int64 { return int64(p.opt.slots()) * p.homes.Byt
 // arena's own: host copies of the slots and outcomes, what is offloaded, the mirror of scratch that
 // Options.Debug reads, and the copy of the state.
 func (p *planned) extraPinnedBytes() int64 {
-	return p.slotsBytes() + p.outcomesBytes() + p.offloadedBytes() + p.mirrorBytes() + p.captureBytes()
+	return p.slotsBytes() + p.outcomesBytes() + p.offloadedBytes() + p.mirrorBytes() + p.captureBytes
 }
 
 // mirrorBytes returns the bytes of the copy of the scratch region that Options.Debug reads, 0 without it

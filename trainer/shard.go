@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +110,7 @@ func (p *planned) wholeSpec(name string, region arena.Region) (kernels.Spec, boo
 			if rest == "" && region == ir.Gradients {
 				return spec, true
 			}
-			for _, s := range statesOf(update.RuleFor(param, spec), spec) {
+			for _, s := range update.RuleFor(param, spec).States(spec) {
 				if rest == "/"+s.Name && isState(region) {
 					return s.Spec, true
 				}
@@ -119,14 +118,6 @@ func (p *planned) wholeSpec(name string, region arena.Region) (kernels.Spec, boo
 		}
 	}
 	return kernels.Spec{}, false
-}
-
-// statesOf returns the states of a rule for a parameter.
-func statesOf(r *compile.Rule, param kernels.Spec) []kernels.State {
-	if r.States == nil {
-		return nil
-	}
-	return r.States(param)
 }
 
 // rank returns the number of the part of the tensor that this rank has.
@@ -171,20 +162,11 @@ func (t *Trainer) agreeToGather(ctx context.Context, own error) error {
 	if !t.plan.opt.gathers() {
 		return own
 	}
-	var text []byte
-	if own != nil {
-		text = []byte(own.Error())
+	rank, text, err := group.ExchangeErrors(ctx, t.plan.opt.Group, own)
+	if err == nil && rank >= 0 {
+		err = fmt.Errorf("the state is %w on rank %d: %s", ErrBusy, rank, text)
 	}
-	all, err := group.Exchange(ctx, t.plan.opt.Group, text)
-	if err != nil || own != nil {
-		return cmp.Or(own, err)
-	}
-	for rank, text := range all {
-		if len(text) > 0 {
-			return fmt.Errorf("the state is %w on rank %d: %s", ErrBusy, rank, text)
-		}
-	}
-	return nil
+	return err
 }
 
 // gatherState completes the copies of tensors by the parts of the other ranks. No step is in flight on

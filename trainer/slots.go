@@ -106,9 +106,7 @@ func (o *TuneOptions) check() error {
 		o.Gain = 0.02
 	}
 	bad := &mistakes{class: ErrOption}
-	if o.Most < inFlight || o.Most > maxSlots || o.Most%inFlight != 0 {
-		bad.addf("most %d slots: must be an even number from %d to %d, or 0 for 8", o.Most, inFlight, maxSlots)
-	}
+	bad.checkSlots(fmt.Sprintf("most %d slots", o.Most), o.Most, 8)
 	if o.Steps < 5 {
 		bad.addf("steps %d: must be 5 or more, or 0 for 200", o.Steps)
 	}

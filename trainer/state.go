@@ -78,9 +78,6 @@ func (p *planned) stateTensors() (all []stateTensor, withoutGradients int, bytes
 // averageSuffix ends the name of an average in the state.
 const averageSuffix = "/average"
 
-// captureBytes returns the size of the copy of a capture, 0 unless Options.Checkpoint is set.
-func (p *planned) captureBytes() int64 { return p.copyBytes }
-
 // unified reports whether the memory of the device is known to be the host's.
 func (p *planned) unified() bool { return p.opt.Device != nil && p.opt.Device.Unified() }
 
@@ -88,9 +85,9 @@ func (p *planned) unified() bool { return p.opt.Device != nil && p.opt.Device.Un
 // unified.
 func (p *planned) layOutState(l *arena.Layout) {
 	if p.opt.Checkpoint {
-		_, _, p.copyBytes = p.stateTensors()
+		_, _, p.captureBytes = p.stateTensors()
 	}
-	if n := p.captureBytes(); n > 0 && p.unified() {
+	if n := p.captureBytes; n > 0 && p.unified() {
 		p.captured = l.Region("captured state")
 		layout.AddParts(l, p.captured, nil, "")
 		l.Reserve(p.captured, n)
@@ -102,7 +99,7 @@ func (m *memory) stateSpan(offset, size int64) arena.Span {
 	if m.unified {
 		return m.span(arena.Ref{Region: m.plan.captured, Offset: offset, Size: size})
 	}
-	return arena.Span{Memory: m.pinned, Offset: m.plan.extraPinnedBytes() - m.plan.captureBytes() + offset, Size: size}
+	return arena.Span{Memory: m.pinned, Offset: m.plan.extraPinnedBytes() - m.plan.captureBytes + offset, Size: size}
 }
 
 // captures is what a trainer has for captures of its state.

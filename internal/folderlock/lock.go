@@ -21,12 +21,12 @@ type HeldError struct {
 	Host string // that the other process runs on; "" if it is not known
 }
 
-func (e *HeldError) Error() string { return fmt.Sprintf("%s is in use by %s", e.Dir, e.Holder()) }
+func (e *HeldError) Error() string { return fmt.Sprintf("%s is in use by %s", e.Dir, Holder(e.PID, e.Host)) }
 
-// Holder returns who has the folder: "process 12 on host", or "another process".
-func (e *HeldError) Holder() string {
-	if e.PID > 0 {
-		return fmt.Sprintf("process %d on %s", e.PID, e.Host)
+// Holder names a process that holds a folder: "process 12 on host", or "another process" if pid is 0.
+func Holder(pid int, host string) string {
+	if pid > 0 {
+		return fmt.Sprintf("process %d on %s", pid, host)
 	}
 	return "another process"
 }

@@ -82,23 +82,20 @@ func closed(f *Folder, err error) error {
 
 // agree returns an error if a rank has one: its own, or the first one's of another rank.
 func agree(g group.Group, own error) error {
-	var text []byte
-	if own != nil {
-		text = []byte(own.Error())
+	rank, text, err := group.ExchangeErrors(context.Background(), g, own)
+	if err == nil && rank >= 0 {
+		err = fmt.Errorf("rank %d: %s: %w", rank, text, trainer.ErrOption)
 	}
-	all, err := group.Exchange(context.Background(), g, text)
-	switch {
-	case own != nil:
-		return own
-	case err != nil:
-		return err
+	return err
+}
+
+// follow takes a checkpoint if the first rank, which passes its decision as own, has decided so.
+func (f *Folder) follow(ctx context.Context, t *trainer.Trainer, own decision) (d decision, err error) {
+	d, err = f.decide(own)
+	if err == nil && d&takes != 0 {
+		err = f.take(context.WithoutCancel(ctx), t)
 	}
-	for rank, text := range all {
-		if len(text) > 0 {
-			return fmt.Errorf("rank %d: %s: %w", rank, text, trainer.ErrOption)
-		}
-	}
-	return nil
+	return d, err
 }
 
 // afterTogether is after for a group: it follows the body of a step. later says that checkpoints and
@@ -113,14 +110,12 @@ func (f *Folder) afterTogether(ctx context.Context, t *trainer.Trainer, step tra
 			own = takes
 		}
 	}
-	d, err := f.decide(own)
-	if err == nil && d&takes != 0 {
-		err = f.take(context.WithoutCancel(ctx), t)
-	}
-	stop = left || d&stops != 0 || err != nil || ctx.Err() != nil || f.isClosed()
-	switch {
-	case err != nil:
+	d, err := f.follow(ctx, t, own)
+	if err != nil {
 		return true, err
+	}
+	stop = left || d&stops != 0 || ctx.Err() != nil || f.isClosed()
+	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case f.isClosed():
@@ -145,14 +140,11 @@ func (f *Folder) unfinished(step int64) decision {
 
 // takeTogether takes a checkpoint if the first rank has decided so, and waits for it.
 func (f *Folder) takeTogether(ctx context.Context, t *trainer.Trainer, own decision) (decision, error) {
-	d, err := f.decide(own)
-	if err == nil && d&takes != 0 {
-		err = f.take(context.WithoutCancel(ctx), t)
+	d, err := f.follow(ctx, t, own)
+	if err == nil {
+		err = f.fail(f.Wait())
 	}
-	if err != nil {
-		return d, err
-	}
-	return d, f.fail(f.Wait())
+	return d, err
 }
 
 // fitTogether is Fit for a group.

@@ -34,8 +34,7 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	who := (&folderlock.HeldError{PID: e.PID, Host: e.Host}).Holder()
-	return fmt.Sprintf("folder %q of a run: %v by %s: end it, or use another folder", e.Dir, ErrLocked, who)
+	return fmt.Sprintf("folder %q of a run: %v by %s: end it, or use another folder", e.Dir, ErrLocked, folderlock.Holder(e.PID, e.Host))
 }
 
 // Unwrap returns ErrLocked.
