@@ -69,8 +69,7 @@ func (c *compiler) recordBucket(names []string) {
 	c.buckets = append(c.buckets, b)
 }
 
-// placeBuckets moves the buckets, and what makes their operands after the backward pass, and orders all
-// sums over the ranks anew.
+// placeBuckets moves the buckets, and what makes their operands after the backward pass.
 func (c *compiler) placeBuckets() {
 	if len(c.buckets) == 0 {
 		return
@@ -108,7 +107,6 @@ func (c *compiler) placeBuckets() {
 		moved[i] = c.Instrs[k]
 	}
 	copy(c.Instrs, moved)
-	c.orderSums()
 }
 
 // orderSums makes the order of sums over the ranks that of the program.
@@ -118,8 +116,10 @@ func (c *compiler) orderSums() {
 		if in.Op != kernels.AllReduce && in.Op != kernels.Agree {
 			continue
 		}
-		delete(c.Follows, in.Out[0])
 		if last != kernels.None {
+			if c.Follows == nil {
+				c.Follows = make(map[kernels.Value]kernels.Value)
+			}
 			c.Follows[in.Out[0]] = last
 		}
 		last = in.Out[0]

@@ -30,8 +30,8 @@ const bucketBytes = 4 << 20
 // sums results on the host, when a pass ends.
 func (c *compiler) sharesStep() bool { return c.cfg.Mode == Train && c.cfg.Update.Ranks }
 
-// sum appends the beginning of a sum of values of one type over the ranks, after all sums before. It
-// returns the sums, which the end of it, await, makes.
+// sum appends the beginning of a sum of values of one type over the ranks. It returns the sums, which
+// the end of it, await, makes.
 func (c *compiler) sum(label string, vs []kernels.Value) (sums []kernels.Value) {
 	return c.collect(group.Sum, "sum of", label, vs)
 }
@@ -41,13 +41,6 @@ func (c *compiler) collect(kind group.Kind, what, label string, vs []kernels.Val
 	a := kernels.AllReduceAttrs{Group: c.cfg.Group, Label: label, Type: c.Spec(vs[0]).Type, Tensors: len(vs), Kind: kind}
 	c.Label, c.Owner, c.Mark = what+" "+label, "ranks", ""
 	begun := slices.Clone(c.ApplyAll(kernels.AllReduce, a, vs...))
-	if c.Follows == nil {
-		c.Follows = make(map[kernels.Value]kernels.Value)
-	}
-	if c.lastSum != kernels.None {
-		c.Follows[begun[0]] = c.lastSum
-	}
-	c.lastSum = begun[0]
 	c.Label = "await " + label
 	return c.ApplyAll(kernels.Await, a, begun...)
 }
@@ -199,8 +192,6 @@ func (c *compiler) agree(guard kernels.Value) (kernels.Value, error) {
 	}
 	c.Label, c.Owner, c.Mark = "agree", "guard", ""
 	agreed := c.ApplyAll(kernels.Agree, kernels.AgreeAttrs{Group: c.cfg.Group, Peer: ir.PeerCode}, guard, verdict)
-	c.Follows[agreed[0]] = c.lastSum // the results have been summed before
-	c.lastSum = agreed[0]
 	c.Needed = append(c.Needed, agreed[1])
 	return agreed[0], nil
 }
