@@ -76,15 +76,14 @@ func (c *compiler) sumResults(named []ir.Result) error {
 			places = append(places, &r.Value)
 		}
 	}
-	for i := range c.forward.Statistics {
-		s := &c.forward.Statistics[i]
-		if s.Shared {
-			continue
+	if !c.syncsNorms() { // else they are those of all ranks already
+		for i := range c.forward.Statistics {
+			s := &c.forward.Statistics[i]
+			// The factor depends on the rows of the rank.
+			s.Mean = c.times(c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: s.Attrs.Factor}, s.Batch), share)
+			s.Attrs.Factor = 1
+			places = append(places, &s.Mean)
 		}
-		// The factor depends on the rows of the rank.
-		s.Mean = c.times(c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: s.Attrs.Factor}, s.Batch), share)
-		s.Attrs.Factor = 1
-		places = append(places, &s.Mean)
 	}
 	if c.cfg.Idle {
 		c.Label = "no samples"
