@@ -31,7 +31,7 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 		in := c.Instrs[i]
 		dy, reached := outputGrads(in, grads)
 		if n := c.normOf(in); n != nil {
-			i = c.firstOf(n, i)
+			i = n.begin
 			if reached {
 				c.Label, c.Owner, c.Mark = "d"+n.label, in.Owner, ""
 				c.addGrads(grads, needs, []kernels.Value{n.x, n.gamma, n.beta}, c.normGrad(n, dy[0], needs[n.x]))
