@@ -85,8 +85,7 @@ func (c *compiler) share(loss kernels.Spec) (kernels.Value, error) {
 	if err != nil {
 		return kernels.None, err
 	}
-	share = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: loss.Type, Scale: 1}, share)
-	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: loss.Shape}, share), nil
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: loss.Shape}, c.decode(loss.Type, share)), nil
 }
 
 // inputGrads appends the gradients of an instruction's operands, given those of its results.

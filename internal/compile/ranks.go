@@ -105,10 +105,20 @@ func (c *compiler) flat(v kernels.Value) kernels.Value {
 	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{c.Spec(v).Shape.Elems()}}, v)
 }
 
+// decode returns v in a type.
+func (c *compiler) decode(t arena.DType, v kernels.Value) kernels.Value {
+	return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, v)
+}
+
+// part returns elements lo to hi-1 of a vector.
+func (c *compiler) part(v kernels.Value, lo, hi int) kernels.Value {
+	return c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{lo}, End: []int{hi}, Step: []int{1}}, v)
+}
+
 // times returns v times the number in a slice of controls.
 func (c *compiler) times(v, number kernels.Value) kernels.Value {
 	s := c.Spec(v)
-	number = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: s.Type, Scale: 1}, number)
+	number = c.decode(s.Type, number)
 	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: s.Shape}, c.Apply(kernels.Mul, nil, c.flat(v), number))
 }
 
@@ -131,8 +141,7 @@ func (c *compiler) sumAll(label string, places []*kernels.Value) {
 		sums, at := c.sum(fmt.Sprintf("%s, %v", label, t), []kernels.Value{joined})[0], 0
 		for _, v := range all {
 			shape := c.Spec(*v).Shape
-			part := c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{at}, End: []int{at + shape.Elems()}, Step: []int{1}}, sums)
-			*v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: shape}, part)
+			*v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: shape}, c.part(sums, at, at+shape.Elems()))
 			at += shape.Elems()
 		}
 	}

@@ -143,16 +143,6 @@ func besides(axis, axes int) (others []int) {
 	return others
 }
 
-// decode returns v in a type.
-func (c *compiler) decode(t arena.DType, v kernels.Value) kernels.Value {
-	return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, v)
-}
-
-// part returns elements lo to hi-1 of a vector.
-func (c *compiler) part(v kernels.Value, lo, hi int) kernels.Value {
-	return c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{lo}, End: []int{hi}, Step: []int{1}}, v)
-}
-
 // perChannel returns v [C] in a shape that broadcasts to x [B, C, ...].
 func (c *compiler) perChannel(x, v kernels.Value) kernels.Value {
 	per := slices.Repeat(kernels.Shape{1}, len(c.Spec(x).Shape)-1)
