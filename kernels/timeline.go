@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/group"
 )
 
 // WorkTimer is the capability of a device that measures when its streams do their work. A profile of
@@ -64,6 +65,15 @@ func (t *Timeline) Start() time.Time { return t.start }
 
 // Now is the time since Start.
 func (t *Timeline) Now() time.Duration { return time.Since(t.start) }
+
+// Completed is the time from Start until an operation of a group completed: by its own clock if it is
+// a [group.Timed], else now. Its Wait has returned without an error.
+func (t *Timeline) Completed(op group.Operation) time.Duration {
+	if timed, ok := op.(group.Timed); ok {
+		return timed.Completed().Sub(t.start)
+	}
+	return t.Now()
+}
 
 // SetMark sets the number of work that is enqueued from now on, such as that of its step.
 func (t *Timeline) SetMark(n int) { t.mark.Store(int64(n)) }

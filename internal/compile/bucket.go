@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -31,25 +32,13 @@ func (c *compiler) recordReady(ps []frontend.Param, grads []kernels.Value) {
 	if len(c.norms) == 0 {
 		return
 	}
-	owner := make([]kernels.Value, len(c.Values)) // by value: the one whose bytes a view shows
-	last := make([]int, len(c.Values))            // by owner
-	for v := range owner {
-		owner[v] = kernels.Value(v)
-	}
-	for i, in := range c.Instrs {
-		for _, v := range in.In {
-			last[owner[v]] = i
-		}
-		for k, o := range in.Out {
-			if in.Op.View != nil && k == 0 {
-				owner[o] = owner[in.In[0]]
-			}
-			last[owner[o]] = i
-		}
-	}
+	d := c.CloneValues()
+	schedule.Alias(d, true)
+	last := schedule.LastUses(d)
 	c.ready = make(map[string]int)
 	for _, p := range ps {
-		c.ready[p.Name] = last[owner[grads[p.Value]]]
+		root, _ := d.Root(grads[p.Value])
+		c.ready[p.Name] = int(last[root])
 	}
 }
 
@@ -69,8 +58,7 @@ func (c *compiler) recordBucket(names []string) {
 	c.buckets = append(c.buckets, b)
 }
 
-// placeBuckets moves the buckets, and what makes their operands after the backward pass, and orders all
-// sums over the ranks anew.
+// placeBuckets moves the buckets, and what makes their operands after the backward pass.
 func (c *compiler) placeBuckets() {
 	if len(c.buckets) == 0 {
 		return
@@ -108,7 +96,6 @@ func (c *compiler) placeBuckets() {
 		moved[i] = c.Instrs[k]
 	}
 	copy(c.Instrs, moved)
-	c.orderSums()
 }
 
 // orderSums makes the order of sums over the ranks that of the program.
@@ -118,8 +105,10 @@ func (c *compiler) orderSums() {
 		if in.Op != kernels.AllReduce && in.Op != kernels.Agree {
 			continue
 		}
-		delete(c.Follows, in.Out[0])
 		if last != kernels.None {
+			if c.Follows == nil {
+				c.Follows = make(map[kernels.Value]kernels.Value)
+			}
 			c.Follows[in.Out[0]] = last
 		}
 		last = in.Out[0]

@@ -117,7 +117,6 @@ type compiler struct {
 	weight  kernels.Value        // the sum of the weights; None: there are none
 	others  []frontend.LossValue // the same of other objectives
 
-	lastSum   kernels.Value            // output of the last sum over ranks, whose order is the same on all; None: there is none
 	norms     []*syncNorm              // normalizations over the samples of all ranks, in order
 	ready     map[string]int           // by parameter: see recordReady
 	buckets   []placedBucket           // in order
@@ -148,7 +147,6 @@ func newCompiler(cfg Config) *compiler {
 		}),
 		forward: &frontend.Forward{},
 		weight:  kernels.None,
-		lastSum: kernels.None,
 		named:   make(map[string]kernels.Value),
 	}
 	if c.syncsNorms() {
@@ -201,6 +199,7 @@ func (c *compiler) step() (err error) {
 		return err
 	}
 	c.placeBuckets()
+	c.orderSums()
 	return nil
 }
 

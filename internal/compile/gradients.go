@@ -31,7 +31,7 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 		in := c.Instrs[i]
 		dy, reached := outputGrads(in, grads)
 		if n := c.normOf(in); n != nil {
-			i = c.firstOf(n, i)
+			i = n.begin
 			if reached {
 				c.Label, c.Owner, c.Mark = "d"+n.label, in.Owner, ""
 				c.addGrads(grads, needs, []kernels.Value{n.x, n.gamma, n.beta}, c.normGrad(n, dy[0], needs[n.x]))
@@ -85,8 +85,7 @@ func (c *compiler) share(loss kernels.Spec) (kernels.Value, error) {
 	if err != nil {
 		return kernels.None, err
 	}
-	share = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: loss.Type, Scale: 1}, share)
-	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: loss.Shape}, share), nil
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: loss.Shape}, c.decode(loss.Type, share)), nil
 }
 
 // inputGrads appends the gradients of an instruction's operands, given those of its results.

@@ -48,7 +48,7 @@ func (c *compiler) keepResults(trained []frontend.Param, grads []kernels.Value) 
 		dx := grads[p.Value]
 		c.Label, c.Owner = p.Name+GradSuffix, ir.OwnerOf(p.Name)
 		if factor != kernels.None {
-			dx = c.Apply(kernels.Mul, nil, dx, c.Apply(kernels.Decode, kernels.DecodeAttrs{To: c.Spec(dx).Type, Scale: 1}, factor))
+			dx = c.Apply(kernels.Mul, nil, dx, c.decode(c.Spec(dx).Type, factor))
 		}
 		if err := c.copyResult(p.Name+GradSuffix, dx); err != nil {
 			return err

@@ -30,8 +30,8 @@ const bucketBytes = 4 << 20
 // sums results on the host, when a pass ends.
 func (c *compiler) sharesStep() bool { return c.cfg.Mode == Train && c.cfg.Update.Ranks }
 
-// sum appends the beginning of a sum of values of one type over the ranks, after all sums before. It
-// returns the sums, which the end of it, await, makes.
+// sum appends the beginning of a sum of values of one type over the ranks. It returns the sums, which
+// the end of it, await, makes.
 func (c *compiler) sum(label string, vs []kernels.Value) (sums []kernels.Value) {
 	return c.collect(group.Sum, "sum of", label, vs)
 }
@@ -41,13 +41,6 @@ func (c *compiler) collect(kind group.Kind, what, label string, vs []kernels.Val
 	a := kernels.AllReduceAttrs{Group: c.cfg.Group, Label: label, Type: c.Spec(vs[0]).Type, Tensors: len(vs), Kind: kind}
 	c.Label, c.Owner, c.Mark = what+" "+label, "ranks", ""
 	begun := slices.Clone(c.ApplyAll(kernels.AllReduce, a, vs...))
-	if c.Follows == nil {
-		c.Follows = make(map[kernels.Value]kernels.Value)
-	}
-	if c.lastSum != kernels.None {
-		c.Follows[begun[0]] = c.lastSum
-	}
-	c.lastSum = begun[0]
 	c.Label = "await " + label
 	return c.ApplyAll(kernels.Await, a, begun...)
 }
@@ -83,15 +76,14 @@ func (c *compiler) sumResults(named []ir.Result) error {
 			places = append(places, &r.Value)
 		}
 	}
-	for i := range c.forward.Statistics {
-		s := &c.forward.Statistics[i]
-		if s.Shared {
-			continue
+	if !c.syncsNorms() { // else they are those of all ranks already
+		for i := range c.forward.Statistics {
+			s := &c.forward.Statistics[i]
+			// The factor depends on the rows of the rank.
+			s.Mean = c.times(c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: s.Attrs.Factor}, s.Batch), share)
+			s.Attrs.Factor = 1
+			places = append(places, &s.Mean)
 		}
-		// The factor depends on the rows of the rank.
-		s.Mean = c.times(c.Apply(kernels.Affine, kernels.AffineAttrs{Scale: s.Attrs.Factor}, s.Batch), share)
-		s.Attrs.Factor = 1
-		places = append(places, &s.Mean)
 	}
 	if c.cfg.Idle {
 		c.Label = "no samples"
@@ -113,10 +105,20 @@ func (c *compiler) flat(v kernels.Value) kernels.Value {
 	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{c.Spec(v).Shape.Elems()}}, v)
 }
 
+// decode returns v in a type.
+func (c *compiler) decode(t arena.DType, v kernels.Value) kernels.Value {
+	return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, v)
+}
+
+// part returns elements lo to hi-1 of a vector.
+func (c *compiler) part(v kernels.Value, lo, hi int) kernels.Value {
+	return c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{lo}, End: []int{hi}, Step: []int{1}}, v)
+}
+
 // times returns v times the number in a slice of controls.
 func (c *compiler) times(v, number kernels.Value) kernels.Value {
 	s := c.Spec(v)
-	number = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: s.Type, Scale: 1}, number)
+	number = c.decode(s.Type, number)
 	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: s.Shape}, c.Apply(kernels.Mul, nil, c.flat(v), number))
 }
 
@@ -139,8 +141,7 @@ func (c *compiler) sumAll(label string, places []*kernels.Value) {
 		sums, at := c.sum(fmt.Sprintf("%s, %v", label, t), []kernels.Value{joined})[0], 0
 		for _, v := range all {
 			shape := c.Spec(*v).Shape
-			part := c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{at}, End: []int{at + shape.Elems()}, Step: []int{1}}, sums)
-			*v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: shape}, part)
+			*v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: shape}, c.part(sums, at, at+shape.Elems()))
 			at += shape.Elems()
 		}
 	}
@@ -199,8 +200,6 @@ func (c *compiler) agree(guard kernels.Value) (kernels.Value, error) {
 	}
 	c.Label, c.Owner, c.Mark = "agree", "guard", ""
 	agreed := c.ApplyAll(kernels.Agree, kernels.AgreeAttrs{Group: c.cfg.Group, Peer: ir.PeerCode}, guard, verdict)
-	c.Follows[agreed[0]] = c.lastSum // the results have been summed before
-	c.lastSum = agreed[0]
 	c.Needed = append(c.Needed, agreed[1])
 	return agreed[0], nil
 }

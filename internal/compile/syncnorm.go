@@ -23,7 +23,7 @@ import (
 // Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983, for shifted
 // data; Ioffe and Szegedy, ICML 2015, for the gradient.
 type syncNorm struct {
-	first          kernels.Value // the first that the forward pass makes
+	begin          int // index of the first instruction of the forward pass
 	eps            float64
 	label          string
 	x, gamma, beta kernels.Value
@@ -39,7 +39,7 @@ func (c *compiler) syncsNorms() bool { return c.sharesStep() && c.cfg.Update.Syn
 // normalize appends the forward pass of a normalization over the samples of all ranks. It returns y,
 // the mean and the biased variance of the batch, and the unbiased one.
 func (c *compiler) normalize(a kernels.BatchNormAttrs, x, gamma, beta, running kernels.Value) (y, mean, variance, unbiased kernels.Value) {
-	n := &syncNorm{eps: a.Eps, label: c.Label, x: x, gamma: gamma, beta: beta, number: len(c.norms), first: kernels.Value(len(c.Values))}
+	n := &syncNorm{eps: a.Eps, label: c.Label, x: x, gamma: gamma, beta: beta, number: len(c.norms), begin: len(c.Instrs)}
 	sums := c.sumShared(fmt.Sprintf("statistics %d of %s", n.number, n.label), c.ownMoments(x, running))
 
 	channels := c.Spec(x).Shape[1]
@@ -123,14 +123,6 @@ func (c *compiler) normOf(in ir.Instr) *syncNorm {
 	return nil
 }
 
-// firstOf returns the index of the first instruction of a normalization, whose last one is at.
-func (c *compiler) firstOf(n *syncNorm, at int) int {
-	for at > 0 && c.Instrs[at-1].Out[0] >= n.first {
-		at--
-	}
-	return at
-}
-
 // sumShared returns the sum over the ranks of a vector, which each step computes whoever reads it: all
 // ranks run the same sums.
 func (c *compiler) sumShared(label string, v kernels.Value) kernels.Value {
@@ -149,16 +141,6 @@ func besides(axis, axes int) (others []int) {
 		}
 	}
 	return others
-}
-
-// decode returns v in a type.
-func (c *compiler) decode(t arena.DType, v kernels.Value) kernels.Value {
-	return c.Apply(kernels.Decode, kernels.DecodeAttrs{To: t, Scale: 1}, v)
-}
-
-// part returns elements lo to hi-1 of a vector.
-func (c *compiler) part(v kernels.Value, lo, hi int) kernels.Value {
-	return c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{lo}, End: []int{hi}, Step: []int{1}}, v)
 }
 
 // perChannel returns v [C] in a shape that broadcasts to x [B, C, ...].

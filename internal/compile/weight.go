@@ -117,6 +117,6 @@ func (c *compiler) checkWeight(guard kernels.Value) (kernels.Value, error) {
 // weightFactor appends the inverse of the weights of the window, as updates read it.
 func (c *compiler) weightFactor() kernels.Value {
 	c.Label, c.Owner = "1 / weights", ir.WeightOwner
-	wide := c.Apply(kernels.Decode, kernels.DecodeAttrs{To: arena.Float64, Scale: 1}, c.weight)
+	wide := c.decode(arena.Float64, c.weight)
 	return c.Apply(kernels.Inverse, nil, c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, wide))
 }

@@ -32,10 +32,9 @@ int injected(const std::string &name) {
 // The codes after which cuda.h says that the process must be terminated and relaunched, or the context destroyed.
 bool poisons(int code) { return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719) || code == 999; }
 
-// omittable reports whether a call may be left out: one that makes nothing but order between work, or between work and the host, or a
-// collective, for which other ranks then wait.
-static bool omittable(const std::string &name) {
-  return name == "ncclAllReduce" || name == "cuEventRecord" || name == "cuStreamWaitEvent" || name == "cuEventSynchronize" || name == "cuStreamSynchronize";
+// orders reports whether a function makes nothing but order between work, or between work and the host.
+static bool orders(const std::string &name) {
+  return name == "cuEventRecord" || name == "cuStreamWaitEvent" || name == "cuEventSynchronize" || name == "cuStreamSynchronize";
 }
 
 // readFaults reads NAME:N:CODE,…
@@ -59,7 +58,7 @@ void readFaults(const char *text) {
 using namespace fake;
 
 // fakecuda_fail makes the n-th call of name from now on answer code, or, where that is kOmitted, do nothing and answer success, which only
-// some calls can. n 0 takes all faults of name back, and of all functions where name
+// calls that order work can. n 0 takes all faults of name back, and of all functions where name
 // is null.
 API fakecuda_fail(const char *name, uint64_t n, int code) {
   Lock lock(state().mu);
@@ -67,7 +66,7 @@ API fakecuda_fail(const char *name, uint64_t n, int code) {
     faults.clear();
   else if (!n)
     faults.erase(plainName(name));
-  else if (!name || (code == kOmitted && !omittable(plainName(name))))
+  else if (!name || (code == kOmitted && !orders(plainName(name))))
     return kInvalidValue;
   else
     faults[plainName(name)].push_back({n, code});

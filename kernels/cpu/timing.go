@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -74,11 +73,7 @@ func (t *timing) run(c *bound) {
 func (t *timing) addSum(s *pendingSums) {
 	end := s.begin
 	for _, op := range s.operations {
-		done := t.timeline.Now()
-		if timed, ok := op.(group.Timed); ok {
-			done = timed.Completed().Sub(t.timeline.Start())
-		}
-		end = max(end, done)
+		end = max(end, t.timeline.Completed(op))
 	}
 	w := t.of(s.nth, kernels.GroupTrack, s.begin, end)
 	w.Bytes = s.bytes

@@ -86,6 +86,14 @@ func (c *Comm) failed(call string, code int) error {
 	return err
 }
 
+// issue enqueues a collective on s, and starts the clock of the limit for it. The mutex is held.
+func (c *Comm) issue(x *collective, s cu.Stream, what string) error {
+	if call, code := x.enqueue(s); code != 0 {
+		return c.failed(call, code)
+	}
+	return c.mark(s, what)
+}
+
 // mark starts the clock of the limit for what was enqueued on s. The mutex is held.
 func (c *Comm) mark(s cu.Stream, what string) error {
 	c.since, c.what = time.Now(), what

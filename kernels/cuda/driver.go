@@ -152,7 +152,6 @@ static CUresult ek_query(CUevent e) { return cuEventQuery(e); }
 import "C"
 
 import (
-	"strings"
 	"sync"
 	"unsafe"
 
@@ -326,7 +325,7 @@ func (b *batch) enqueue(from, to int, s cu.Stream, wait bool) (at int, err error
 	at = from + int(r.at)
 	if r.status != 0 {
 		call := C.GoString(r.call)
-		if strings.HasPrefix(call, "nccl") {
+		if steps[r.at].kind == C.int(stepCollective) {
 			return at, b.comm.failed(call, int(r.status))
 		}
 		return at, newBLASError(call, int(r.status))

@@ -41,10 +41,10 @@ func (c *Comm) Enqueue(s arena.Stream, op Collective) error {
 	}
 	defer c.mu.Unlock()
 	st.joins(c)
-	if call, code := x.enqueue(st.handle); code != 0 {
-		return fmt.Errorf("cuda: enqueue: %w", c.failed(call, code))
+	if err := c.issue(&x, st.handle, x.String()); err != nil {
+		return fmt.Errorf("cuda: enqueue: %w", err)
 	}
-	return c.mark(st.handle, x.String())
+	return nil
 }
 
 // check returns a *group.OpError for a collective that a group of ranks cannot run.

@@ -186,12 +186,7 @@ func (c *Comm) sum(at cu.DevicePtr, n int64) error {
 		return err
 	}
 	x := collective{comm: c, kind: group.Sum, elem: arena.Float32, count: n, data: address(at), first: true, last: true}
-	var err error
-	if call, code := x.enqueue(c.stream); code != 0 {
-		err = c.failed(call, code)
-	} else {
-		err = c.mark(c.stream, "first sum")
-	}
+	err := c.issue(&x, c.stream, "first sum")
 	c.mu.Unlock()
 	if err != nil {
 		return err

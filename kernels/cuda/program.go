@@ -232,25 +232,35 @@ func (p *program) Launch(s arena.Stream) error {
 	if st.err = p.meeting.begin(st); st.err != nil {
 		return nil
 	}
-	if st.timing != nil {
-		return p.meeting.end(st, p.launchTimed(st))
-	}
 	return p.meeting.end(st, p.enqueueAll(st))
 }
 
 // enqueueAll enqueues the parts, up to a function of the host that fails.
-func (p *program) enqueueAll(st *stream) error {
+func (p *program) enqueueAll(st *stream) (err error) {
+	var timed *timedParts // of a stream that is timed
+	side := &p.side
+	if st.timing != nil {
+		if timed, err = p.timedParts(); err != nil {
+			return p.dev.note(fmt.Errorf("cuda: launch on stream %q: %w", st.name, err))
+		}
+		side = &timed.side
+	}
 	for i := range p.parts {
 		made := &p.parts[i]
-		if err := p.enqueue(made, st); err != nil {
-			p.side.wait()
+		if timed == nil {
+			err = p.enqueue(made, st)
+		} else {
+			err = p.runTimed(made, timed.batches[i], side, st)
+		}
+		if err != nil {
+			side.wait()
 			return p.dev.note(fmt.Errorf("cuda: launch on stream %q: %w", st.name, err))
 		}
 		if made.host == nil {
 			continue
 		}
-		if made.host.run(&st.err, p.names[made.host.step.call], st); st.err != nil {
-			return nil
+		if err := p.runHost(made.host, st); err != nil || st.err != nil {
+			return err
 		}
 	}
 	return nil

@@ -195,30 +195,6 @@ func (t *timedParts) release() error {
 	return errors.Join(append(errs, t.side.close())...)
 }
 
-// launchTimed is Launch on a stream that is timed and locked.
-func (p *program) launchTimed(st *stream) error {
-	parts, err := p.timedParts()
-	if err != nil {
-		return p.dev.note(fmt.Errorf("cuda: launch on stream %q: %w", st.name, err))
-	}
-	for i := range p.parts {
-		made := &p.parts[i]
-		if b := parts.batches[i]; b != nil {
-			if err := p.runTimed(made, b, &parts.side, st); err != nil {
-				parts.side.wait()
-				return p.dev.note(fmt.Errorf("cuda: launch on stream %q: %w", st.name, err))
-			}
-		}
-		if made.host == nil {
-			continue
-		}
-		if err := p.hostTimed(made.host, st); err != nil || st.err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // runTimed enqueues the steps of a part, with events around those of each call.
 func (p *program) runTimed(made *part, b *batch, side *sideStream, st *stream) error {
 	for from := 0; from < len(made.steps); {
@@ -270,9 +246,13 @@ func (p *program) work(st *stream, call int) kernels.Timing {
 	return kernels.Timing{Stream: st.name, Program: p, Call: call, Mark: st.timing.timeline.Mark()}
 }
 
-// hostTimed runs a function of the host, and measures it by the clock of the host when the work before
-// it is done.
-func (p *program) hostTimed(h *hostCall, st *stream) error {
+// runHost runs a function of the host. On a stream that is timed it does so when the work before is
+// done, and measures it by the clock of the host.
+func (p *program) runHost(h *hostCall, st *stream) error {
+	if st.timing == nil {
+		h.run(&st.err, p.names[h.step.call], st)
+		return nil
+	}
 	if err := st.failed("launch", "cuStreamSynchronize", st.handle.Synchronize()); err != nil {
 		return err
 	}

@@ -99,10 +99,8 @@ func (s *pendingSums) wait(d *Device, b *bound, t timer) (err error) {
 			err = errors.Join(err, e)
 			continue
 		}
-		if timed, ok := op.(group.Timed); ok && t.timeline != nil {
-			end = max(end, timed.Completed().Sub(t.timeline.Start()))
-		} else {
-			end = t.now()
+		if t.timeline != nil {
+			end = max(end, t.timeline.Completed(op))
 		}
 		d.transfer(b.out[k].bytes(), s.memory[k])
 	}

@@ -392,9 +392,7 @@ func (p *program) execute(s *stream, w *work) error {
 		if err == nil {
 			err = p.runCall(s, i, w.timer)
 		}
-		if w.timer.timeline != nil {
-			w.timer.add(i, begin, 0)
-		}
+		w.timer.add(i, begin, 0)
 		if err != nil {
 			return &CallError{Stream: s.name, Index: w.index, Call: b.name, Err: err}
 		}

@@ -388,9 +388,7 @@ func (s *stream) perform(w *work) error {
 	} else {
 		s.d.transfer(w.dst.bytes(), w.src.bytes())
 	}
-	if w.timer.timeline != nil {
-		w.timer.add(w.call(), begin, w.dst.hi-w.dst.lo)
-	}
+	w.timer.add(w.timer.work.Call, begin, w.dst.hi-w.dst.lo)
 	s.d.mu.Lock()
 	s.d.traffic.add(w)
 	s.d.mu.Unlock()

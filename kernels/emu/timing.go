@@ -27,7 +27,7 @@ func (d *Device) TimeWork(s arena.Stream, tl *kernels.Timeline) error {
 // timer measures one piece of queued work. The zero value measures nothing.
 type timer struct {
 	timeline *kernels.Timeline
-	work     kernels.Timing // without its time
+	work     kernels.Timing // without its time; Call: that of the copies of a program
 }
 
 // newTimer returns the timer of work that is enqueued in s, of a program or nil.
@@ -48,12 +48,13 @@ func (t timer) now() time.Duration {
 	return t.timeline.Now()
 }
 
-// add adds a call, or a copy of some bytes, that began at begin and ends now.
+// add adds a call, or a copy of some bytes, that began at begin and ends now. It does nothing for the
+// zero timer.
 func (t timer) add(call int, begin time.Duration, bytes int64) {
+	if t.timeline == nil {
+		return
+	}
 	w := t.work
 	w.Call, w.Begin, w.End, w.Bytes = call, begin, t.timeline.Now(), bytes
 	t.timeline.Add(w)
 }
-
-// call is the number of a copy or fill as a call of its program, 0 if it has none.
-func (w *work) call() int { return w.timer.work.Call }

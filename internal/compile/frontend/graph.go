@@ -132,8 +132,6 @@ type StatisticUpdate struct {
 	Attrs kernels.RunningStatAttrs
 	// Variance: it is a variance, which may overflow; a mean does not.
 	Variance bool
-	// Shared: it is that of the samples of all ranks already.
-	Shared bool
 }
 
 // Forward is the forward graph in the program.

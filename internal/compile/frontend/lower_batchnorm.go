@@ -63,8 +63,8 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 		return out[0], nil
 	}
 	r.statistics = append(r.statistics,
-		StatisticUpdate{s.mean, out[1], out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}, false, false},
-		StatisticUpdate{s.variance, out[2], out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}, true, false})
+		StatisticUpdate{s.mean, out[1], out[1], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}, false},
+		StatisticUpdate{s.variance, out[2], out[2], kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: unbiased}, true})
 	return out[0], nil
 }
 
@@ -79,8 +79,8 @@ func (r *reader) batchNormOfRanks(a kernels.BatchNormAttrs, x, gamma, beta kerne
 	}
 	y, mean, variance, unbiased := r.Normalize(a, x, gamma, beta, s.mean)
 	attrs := kernels.RunningStatAttrs{Momentum: a.Momentum, Factor: 1}
-	r.statistics = append(r.statistics, StatisticUpdate{s.mean, mean, mean, attrs, false, true},
-		StatisticUpdate{s.variance, variance, unbiased, attrs, true, true})
+	r.statistics = append(r.statistics, StatisticUpdate{s.mean, mean, mean, attrs, false},
+		StatisticUpdate{s.variance, variance, unbiased, attrs, true})
 	return y, nil
 }
 

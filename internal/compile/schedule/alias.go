@@ -33,7 +33,7 @@ func alias(p *ir.Program, v, w kernels.Value) { p.Values[v].Of, p.Values[v].Delt
 func InPlace(p *ir.Program) {
 	// Invariant: last[root] is the last instruction that reads the root or any alias of it, also an
 	// alias that this loop has made.
-	last := lastUses(p)
+	last := LastUses(p)
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		if len(in.Op.InPlace) == 0 || p.Values[in.Out[0]].Home || p.Values[in.Out[0]].Of != kernels.None {
@@ -70,8 +70,8 @@ func reusable(p *ir.Program, i, k int, last []int32) bool {
 	return true
 }
 
-// lastUses returns, by root value, the instruction that last makes or reads its bytes.
-func lastUses(p *ir.Program) []int32 {
+// LastUses returns, by root value, the instruction that last makes or reads its bytes.
+func LastUses(p *ir.Program) []int32 {
 	last := make([]int32, len(p.Values))
 	for i := range p.Instrs {
 		for _, vs := range [2][]kernels.Value{p.Instrs[i].In, p.Instrs[i].Out} {

@@ -101,11 +101,11 @@ static int launch(std::unique_ptr<Task> t) {
   return driver()->work(stream, text.c_str(), accesses.data(), (int)accesses.size(), runTask, t.release(), dropTask) ? kCudaError : kSuccess;
 }
 
-// submit enqueues a task: at once, or, where the communicator does not block, only when it has been polled often enough. Work that is
+// submit enqueues a task: at once, or, where the setting nccl_polls says so, only when it has been polled often enough. Work that is
 // enqueued before that would not come after it.
 int Comm::submit(std::unique_ptr<Task> t) {
   std::lock_guard<std::mutex> lock(mu);
-  polls = blocking ? 0 : (int)driver()->setting("nccl_polls");
+  polls = (int)driver()->setting("nccl_polls");
   if (polls <= 0) return launch(std::move(t));
   pending = std::move(t);
   state = kInProgress;
@@ -143,11 +143,9 @@ void Comm::run(const Call &c, uint8_t *send, uint8_t *recv) {
   std::string theirs;
   for (int r = 0; r < ranks && other < 0; r++)
     if (strcmp(wire.slot(r).doing, wire.mine().doing)) other = r, theirs = wire.slot(r).doing;
-  bool differ = false;
-  for (int r = 1; r < ranks; r++) differ = differ || strcmp(wire.slot(r).doing, wire.slot(0).doing);
   if (!wire.barrier()) return;
-  if (differ) {
-    if (other >= 0) tell("mismatch: rank " + std::to_string(rank) + " runs " + text + ", rank " + std::to_string(other) + " " + theirs);
+  if (other >= 0) {
+    tell("mismatch: rank " + std::to_string(rank) + " runs " + text + ", rank " + std::to_string(other) + " " + theirs);
     return fail(kInvalidUsage, "ranks run different collectives");
   }
   size_t w = width(c.type), part = c.bytes(), all = part * (c.kind == kReduceScatter ? ranks : 1), owner = 0;

@@ -60,7 +60,6 @@ struct Task {
 
 struct Comm {
   int rank, ranks, device;
-  bool blocking;
   void *context;
   uint64_t own = 0;  // device memory that every communicator takes, as NVIDIA's does
   Wire wire;

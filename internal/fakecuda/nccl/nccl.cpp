@@ -3,6 +3,7 @@
 // libnccl.so.2 without a GPU: the calls of NCCL that kernels/cuda makes, on the emulated driver of this process. It is stricter than
 // NVIDIA's: collectives that differ between ranks, a call before the last one has ended, and a communicator that is destroyed before its graphs
 // are refused and reported; so is a rank that others wait for.
+// It has no communicators that block.
 #include "comm.hpp"
 
 #define API extern "C" __attribute__((visibility("default")))
@@ -119,23 +120,21 @@ API int ncclCommInitRankConfig(Comm **out, int ranks, Id id, int rank, const Con
   constexpr unsigned kMagic = 0xcafebeef;
   int device;
   if (!out || ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks || strncmp(id.path, "/dev/shm/fakecuda-nccl-", 23) || !config || config->magic != kMagic ||
-      config->size < sizeof(Config) || config->version < 21400)
+      config->size < sizeof(Config) || config->version < 21400 || config->blocking)
     return kInvalidArgument;
   void *context = nullptr;
   uint64_t own;
   if (driver()->device(&device) || driver()->context(&context) || driver()->allocate(&own, kOwnBytes)) return kCudaError;
   auto *c = new Comm;
   c->context = context, c->own = own;
-  c->rank = rank, c->ranks = ranks, c->device = device, c->blocking = config->blocking != 0;
+  c->rank = rank, c->ranks = ranks, c->device = device;
   {
     std::lock_guard<std::mutex> lock(aliveMu);
     alive.insert(c);
   }
   *out = c;
   c->start = std::thread([c, path = std::string(id.path)] { c->join(path); });
-  if (!c->blocking) return kInProgress;
-  c->start.join();
-  return c->state;
+  return kInProgress;
 }
 
 API int ncclCommGetAsyncError(Comm *c, int *state) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,20 +23,28 @@ var script string
 
 // launch measures the ranks of MPI: processes of this program that the launcher starts.
 func (f flags) launch(ctx context.Context, workload string) (r result, err error) {
-	self, err := os.Executable()
+	out, err := f.members(ctx, f.ranks, "-workload", workload, "-ranks", strconv.Itoa(f.ranks),
+		"-epochs", strconv.Itoa(f.epochs), "-shrink", strconv.Itoa(f.shrink))
 	if err != nil {
 		return r, err
 	}
-	n := strconv.Itoa(f.ranks)
-	args := append(strings.Fields(f.mpirun), "-n", n, self, "-member", "-workload", workload, "-ranks", n,
-		"-epochs", strconv.Itoa(f.epochs), "-shrink", strconv.Itoa(f.shrink))
+	return decode(f.mpirun, out)
+}
+
+// members starts n processes of this program by the launcher of MPI, and returns what they print.
+func (f flags) members(ctx context.Context, n int, args ...string) ([]byte, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args = slices.Concat(strings.Fields(f.mpirun), []string{"-n", strconv.Itoa(n), self, "-member"}, args)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	var out, messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &messages
 	if err := cmd.Run(); err != nil {
-		return r, fmt.Errorf("%s: %w\n%s", f.mpirun, err, &messages)
+		return nil, fmt.Errorf("%s: %w\n%s", f.mpirun, err, &messages)
 	}
-	return decode(f.mpirun, out.Bytes())
+	return out.Bytes(), nil
 }
 
 // distributed measures the ranks of PyTorch: a process for each, which meet in a file.

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -74,19 +71,12 @@ func localLink() (l link, err error) {
 
 // mpiLink measures the link between two processes of MPI.
 func (f flags) mpiLink(ctx context.Context) (l link, err error) {
-	self, err := os.Executable()
+	out, err := f.members(ctx, 2, "-predict")
 	if err != nil {
 		return l, err
 	}
-	args := append(strings.Fields(f.mpirun), "-n", "2", self, "-member", "-predict")
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	var out, messages bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &messages
-	if err := cmd.Run(); err != nil {
-		return l, fmt.Errorf("%s: %w\n%s", f.mpirun, err, &messages)
-	}
-	if err := json.Unmarshal(out.Bytes(), &l); err != nil || l.Latency <= 0 || l.Bandwidth <= 0 {
-		return l, fmt.Errorf("%s printed %.100q, which is no link: %w", f.mpirun, &out, errors.Join(err, errors.ErrUnsupported))
+	if err := json.Unmarshal(out, &l); err != nil || l.Latency <= 0 || l.Bandwidth <= 0 {
+		return l, fmt.Errorf("%s printed %.100q, which is no link: %w", f.mpirun, out, errors.Join(err, errors.ErrUnsupported))
 	}
 	return l, nil
 }
@@ -168,7 +158,7 @@ func (f flags) profile(ctx context.Context, workload string) (s step, err error)
 		return s, err
 	}
 	middle := func(all []float64) float64 {
-		return python.Median(slices.Clone(all), func(x float64) float64 { return x })
+		return python.Median(all, func(x float64) float64 { return x })
 	}
 	s.Compute = r.Step
 	s.Backward = min(middle(g.ends), s.Compute)
@@ -178,6 +168,13 @@ func (f flags) profile(ctx context.Context, workload string) (s step, err error)
 	return s, nil
 }
 
+// engine is a way to train with ranks, and the link between two of them.
+type engine struct {
+	name string
+	link link
+	run  func(f flags, ctx context.Context, workload string) (result, error)
+}
+
 // predictAll measures links and steps, compares predictions with measurements of f.ranks ranks, and prints
 // tables of many ranks.
 func (f flags) predictAll(ctx context.Context, out io.Writer) error {
@@ -185,16 +182,15 @@ func (f flags) predictAll(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	engines := []contender{{"local", f.local}}
-	links := []link{l}
+	engines := []engine{{"local", l, flags.local}}
 	if f.mpirun != "" {
 		if l, err = f.mpiLink(ctx); err != nil {
 			return err
 		}
-		links, engines = append(links, l), append(engines, contender{l.Name, f.launch})
+		engines = append(engines, engine{l.Name, l, flags.launch})
 	}
-	for _, l := range links {
-		fmt.Fprintf(out, "%s, 2 ranks: a message of %.3g µs, %.3g GB/s\n", l.Name, 1e6*l.Latency, l.Bandwidth/1e9)
+	for _, e := range engines {
+		fmt.Fprintf(out, "%s, 2 ranks: a message of %.3g µs, %.3g GB/s\n", e.link.Name, 1e6*e.link.Latency, e.link.Bandwidth/1e9)
 	}
 	fmt.Fprintf(out, "\n| | ranks | engine | compute | predicted | measured | predicted / measured |\n|---|---:|---|---:|---:|---:|---:|\n")
 	for _, w := range f.names() {
@@ -205,18 +201,18 @@ func (f flags) predictAll(ctx context.Context, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			for i, c := range []func(context.Context, string) (result, error){of.local, of.launch}[:len(engines)] {
-				r, err := c(ctx, w)
+			for _, e := range engines {
+				r, err := e.run(of, ctx, w)
 				if err != nil {
-					return fmt.Errorf("%s, %s: %w", w, engines[i].name, err)
+					return fmt.Errorf("%s, %s: %w", w, e.name, err)
 				}
-				predicted, _ := s.predict(links[i], ring, ranks, machine{cores: runtime.GOMAXPROCS(0)})
+				predicted, _ := s.predict(e.link, ring, ranks, machine{cores: runtime.GOMAXPROCS(0)})
 				measured := r.Step
-				fmt.Fprintf(out, "| %s | %d | %s | %.3g ms | %.3g ms | %.3g ms | %.2f |\n", w, ranks, engines[i].name, 1e3*s.Compute, 1e3*predicted, 1e3*measured, predicted/measured)
+				fmt.Fprintf(out, "| %s | %d | %s | %.3g ms | %.3g ms | %.3g ms | %.2f |\n", w, ranks, e.name, 1e3*s.Compute, 1e3*predicted, 1e3*measured, predicted/measured)
 			}
 		}
 	}
-	links, err = parseLinks(f.links)
+	links, err := parseLinks(f.links)
 	if err != nil {
 		return err
 	}
