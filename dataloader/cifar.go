@@ -146,22 +146,29 @@ func (f *cifarFormat) openPart(dir string, files cifarFiles) (Dataset, error) {
 	return f.dataset(records), nil
 }
 
-// checkFile checks that path is a regular file with the given number of records. It does not open it:
-// opening a pipe would wait for a writer.
+// checkFile checks that path is a regular file with the given number of records.
 func (f *cifarFormat) checkFile(path string, records int) error {
+	info, err := regularFile(path)
+	if err == nil && info.Size() != int64(records)*int64(f.record()) {
+		err = f.sizeError(path, records, info.Size())
+	}
+	return err
+}
+
+// regularFile describes the regular file at path. It does not open it: opening a pipe would wait for a
+// writer.
+func regularFile(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return missingFile(path, "a regular file")
+		return nil, missingFile(path, "a regular file")
 	case err != nil:
-		return err
+		return nil, err
 	case !info.Mode().IsRegular():
-		return &FormatError{File: path, What: "file", Want: "a regular file",
+		return nil, &FormatError{File: path, What: "file", Want: "a regular file",
 			Got: fmt.Sprintf("mode %v", info.Mode().Type()), Err: fs.ErrInvalid}
-	case info.Size() != int64(records)*int64(f.record()):
-		return f.sizeError(path, records, info.Size())
 	}
-	return nil
+	return info, nil
 }
 
 // readFile fills dst from the file at path.

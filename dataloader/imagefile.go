@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -127,8 +126,8 @@ func mnistFiles(dir, part string, shape []int) (_ *ImageFiles, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, &FormatError{File: path, What: "file", Want: "a regular file", Got: "another", Err: fs.ErrInvalid})
+	if _, err := regularFile(path); err != nil {
+		return nil, err
 	}
 	file, err := os.Open(path)
 	if err != nil {
