@@ -100,12 +100,7 @@ func (f *cifarFormat) open(dir string) (train, test Dataset, err error) {
 	if dir, err = f.find(dir); err != nil {
 		return nil, nil, err
 	}
-	train, trainErr := f.openPart(dir, f.train)
-	test, testErr := f.openPart(dir, f.test)
-	if err := errors.Join(trainErr, testErr); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", f.name, err)
-	}
-	return train, test, nil
+	return openBoth(f.name, f.train, f.test, func(part cifarFiles) (Dataset, error) { return f.openPart(dir, part) })
 }
 
 // find returns dir or its folder.
