@@ -79,7 +79,7 @@ func NewSentry(p Problem, plan Plan, memory []byte) (*Sentry, error) {
 		off := plan.Offsets[i]
 		s.buffers = append(s.buffers, watched{
 			name: Part{Owner: b.Owner, Name: b.Name}.label(), start: b.Start, end: b.End,
-			off: off, guard: off + b.Size - GuardBytes, top: off + alignUp(b.Size, b.align()),
+			off: off, guard: off + b.Size - GuardBytes, top: off + b.Reserved(),
 		})
 	}
 	slices.SortFunc(s.buffers, func(a, b watched) int {

@@ -26,6 +26,9 @@ func (b Buffer) align() int64 {
 	return b.Align
 }
 
+// Reserved returns the bytes that a plan reserves for the buffer: Size rounded up to the alignment.
+func (b Buffer) Reserved() int64 { return alignUp(b.Size, b.align()) }
+
 // Problem lists buffers to place in one range of memory.
 type Problem struct {
 	Buffers  []Buffer
@@ -153,7 +156,7 @@ func newItem(b Buffer, index int) (item, error) {
 	case b.Start < 0 || b.End < b.Start:
 		return item{}, fmt.Errorf("%w lifetime of buffer %q: [%d, %d)", ErrInvalid, b.Name, b.Start, b.End)
 	}
-	return item{start: b.Start, end: b.End, index: int32(index), size: alignUp(b.Size, align), align: align}, nil
+	return item{start: b.Start, end: b.End, index: int32(index), size: b.Reserved(), align: align}, nil
 }
 
 // itemize validates p and returns the buffers that need bytes, sorted by compareItems.

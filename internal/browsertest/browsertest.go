@@ -3,6 +3,7 @@ package browsertest
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -49,4 +50,19 @@ func Value[T any](t *testing.T, ctx context.Context, expression string) T {
 		t.Fatalf("%s: %v", expression, err)
 	}
 	return v
+}
+
+// Screenshot writes a picture of the page to a file, PNG; "" stands for none.
+func Screenshot(t *testing.T, ctx context.Context, file string) {
+	t.Helper()
+	if file == "" {
+		return
+	}
+	shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(file, shot, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -13,6 +13,7 @@
 package flat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -116,10 +117,8 @@ func (c Checker) mistake() error {
 // Leaks calls f as Check does and returns what leaks, nil if all is flat. What takes a moment to go,
 // such as a goroutine on its way out, has half a second. Negative numbers in c count as 0, the default.
 func (c Checker) Leaks(f func()) []Leak {
-	c.Warmup, c.Rounds = max(c.Warmup, 0), max(c.Rounds, 0)
-	c.Heap, c.Resident = max(c.Heap, 0), max(c.Resident, 0)
-	c.Warmup, c.Rounds = orDefault(c.Warmup, 2), orDefault(c.Rounds, 5)
-	c.Heap, c.Resident = orDefault(c.Heap, 64<<10), orDefault(c.Resident, 2<<20)
+	c.Warmup, c.Rounds = cmp.Or(max(c.Warmup, 0), 2), cmp.Or(max(c.Rounds, 0), 5)
+	c.Heap, c.Resident = cmp.Or(max(c.Heap, 0), 64<<10), cmp.Or(max(c.Resident, 0), 2<<20)
 	for range c.Warmup {
 		f()
 	}
@@ -137,14 +136,6 @@ func (c Checker) Leaks(f func()) []Leak {
 		leaks = append(leaks, Leak{Resource: "uploads", Unit: "bytes", Before: want, After: uploaded, Rounds: c.Rounds})
 	}
 	return leaks
-}
-
-// orDefault returns n, or a default for 0.
-func orDefault[T int | int64](n, other T) T {
-	if n == 0 {
-		return other
-	}
-	return n
 }
 
 // uploaded returns the bytes of samples that the trainer has copied to the device since it was made.

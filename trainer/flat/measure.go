@@ -5,9 +5,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/evenkeel/evenkeel/trainer/internal/process"
 )
 
 // amount is how much there is of a resource.
@@ -56,7 +56,7 @@ func (c Checker) measure() (all []amount) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	add("heap", "bytes", int64(m.HeapAlloc), c.Heap)
-	if n, ok := resident(); ok {
+	if n, ok := process.Resident(); ok {
 		add("resident memory", "bytes", n, c.Resident)
 	}
 	return all
@@ -95,18 +95,4 @@ func (c Checker) settled(before []amount) (leaks []Leak) {
 func descriptors() (n int64, ok bool) {
 	d, err := os.ReadDir("/proc/self/fd")
 	return int64(len(d)), err == nil
-}
-
-// resident returns the bytes of resident memory; ok is false where the system does not say.
-func resident() (bytes int64, ok bool) {
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0, false
-	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0, false
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize()), err == nil
 }

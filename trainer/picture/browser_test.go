@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -103,15 +102,7 @@ func TestThePageInABrowser(t *testing.T) {
 	}
 	browsertest.Do(t, ctx, chromedp.KeyEvent("dhidden"))
 	contains(t, browsertest.Value[string](t, ctx, `document.getElementById("found").innerText`), "3 found", "dhidden/w")
-	if *screenshot != "" {
-		shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-		if err == nil {
-			err = os.WriteFile(*screenshot, shot, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	browsertest.Screenshot(t, ctx, *screenshot)
 	sums(t, ctx, p)
 	if n := browsertest.Value[int](t, ctx, `performance.getEntriesByType("resource").length`); n != 0 {
 		t.Errorf("the page loads %d files", n)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/trainer/internal/wording"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -36,10 +36,10 @@ func Difference(a, b *report.Plan) Changes {
 	d := Changes{Recomputed: []string{}}
 	var regions, live changes
 	for _, r := range a.Regions {
-		regions.of(unnumbered(r.Name)).A += r.Size
+		regions.of(wording.Category(r.Name)).A += r.Size
 	}
 	for _, r := range b.Regions {
-		regions.of(unnumbered(r.Name)).B += r.Size
+		regions.of(wording.Category(r.Name)).B += r.Size
 	}
 	var p, q report.Program
 	if len(a.Programs) > 0 {
@@ -48,10 +48,10 @@ func Difference(a, b *report.Plan) Changes {
 	if len(b.Programs) > 0 {
 		q = b.Programs[0]
 	}
-	for owner, n := range liveAtPeak(p) {
+	for owner, n := range liveAt(p, p.Peak()) {
 		live.of(owner).A = n
 	}
-	for owner, n := range liveAtPeak(q) {
+	for owner, n := range liveAt(q, q.Peak()) {
 		live.of(owner).B = n
 	}
 	slices.SortFunc(live.list, func(x, y Change) int {
@@ -74,11 +74,6 @@ func Difference(a, b *report.Plan) Changes {
 	return d
 }
 
-// unnumbered returns the name of a region without a number at its end.
-func unnumbered(region string) string {
-	return strings.TrimRight(strings.TrimRight(region, "0123456789"), " ")
-}
-
 // distance returns by how much a number of bytes changed.
 func distance(c Change) int64 { return max(c.A-c.B, c.B-c.A) }
 
@@ -95,19 +90,13 @@ func (c *changes) of(name string) *Change {
 	return &c.list[i]
 }
 
-// liveAtPeak returns the bytes of scratch that are live at the peak of a program, by layer.
-func liveAtPeak(q report.Program) map[string]int64 {
-	at, live := q.Peak(), make(map[string]int64)
+// liveAt returns the bytes of scratch that are live at an instruction of a program, by layer.
+func liveAt(q report.Program, at int32) map[string]int64 {
+	live := make(map[string]int64)
 	for _, b := range q.Buffers {
 		if b.Start <= at && at < b.End {
-			live[b.Owner] += reserved(b)
+			live[b.Owner] += b.Reserved()
 		}
 	}
 	return live
-}
-
-// reserved returns the bytes that a buffer takes in scratch, with its padding.
-func reserved(b arena.Buffer) int64 {
-	align := cmp.Or(b.Align, arena.Align)
-	return (b.Size + align - 1) / align * align
 }

@@ -62,11 +62,10 @@ type pagePlan struct {
 	Programs  []pageProgram `json:"programs"`
 }
 
-// pageLayer is the memory of a layer in regions; the sum over all layers is the arena.
+// pageLayer is the memory of a layer; the sum over all layers is the arena.
 type pageLayer struct {
-	Name  string  `json:"name"`
-	Bytes []int64 `json:"bytes"` // by region
-	Total int64   `json:"total"`
+	Name  string `json:"name"`
+	Total int64  `json:"total"`
 }
 
 type pageRegion struct {
@@ -169,13 +168,13 @@ func (c *collector) add(p *report.Plan, name string) {
 		region := pageRegion{Name: r.Name, At: r.Offset, Bytes: r.Size, Parts: []pageTensor{}}
 		for k, t := range r.Parts {
 			region.Parts = append(region.Parts, pageTensor{
-				Owner: t.Owner, Name: t.Name, Spec: at(at(p.Specs, i), k), At: t.Offset, Bytes: t.Size, Lines: c.linesOf(t.Owner, t.Name),
+				Owner: t.Owner, Name: t.Name, Spec: wording.At(wording.At(p.Specs, i), k), At: t.Offset, Bytes: t.Size, Lines: c.linesOf(t.Owner, t.Name),
 			})
 		}
 		out.Regions = append(out.Regions, region)
 	}
 	for _, l := range p.Layers() {
-		out.Layers = append(out.Layers, pageLayer(l))
+		out.Layers = append(out.Layers, pageLayer{l.Name, l.Total})
 	}
 	for _, q := range p.Programs {
 		out.Programs = append(out.Programs, c.program(q))
@@ -185,8 +184,9 @@ func (c *collector) add(p *report.Plan, name string) {
 
 // program returns a program.
 func (c *collector) program(q report.Program) pageProgram {
+	peak := q.Peak()
 	out := pageProgram{
-		Name: q.Name, Instructions: instructions(q), Scratch: q.Scratch, Live: q.Live, Peak: q.Peak(), LiveBytes: [][2]int64{}, AtPeak: liveAtPeak(q),
+		Name: q.Name, Instructions: instructions(q), Scratch: q.Scratch, Live: q.Live, Peak: peak, LiveBytes: [][2]int64{}, AtPeak: liveAt(q, peak),
 
 		Labels: append([]string{}, q.Labels...), Ops: append([]string{}, q.Ops...), Buffers: []pageTensor{}, Notes: append([]string{}, q.Notes...),
 	}
@@ -200,7 +200,7 @@ func (c *collector) program(q report.Program) pageProgram {
 	}
 	for i, b := range q.Buffers {
 		out.Buffers = append(out.Buffers, pageTensor{
-			Owner: b.Owner, Name: b.Name, Spec: at(q.Specs, i), At: at(q.Offsets, i), Bytes: b.Size, From: b.Start, To: b.End,
+			Owner: b.Owner, Name: b.Name, Spec: wording.At(q.Specs, i), At: wording.At(q.Offsets, i), Bytes: b.Size, From: b.Start, To: b.End,
 			Lines: c.linesOf(b.Owner, b.Name),
 		})
 	}
@@ -240,12 +240,4 @@ func (c *collector) node(name string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// at returns element i of s, or the zero value if s is shorter.
-func at[T any](s []T, i int) (v T) {
-	if i < len(s) {
-		v = s[i]
-	}
-	return v
 }

@@ -70,7 +70,7 @@ func (m *scratchMap) grid() {
 // buffers draws one rectangle for each buffer.
 func (m *scratchMap) buffers() {
 	for i, b := range m.q.Buffers {
-		at := at(m.q.Offsets, i)
+		at := wording.At(m.q.Offsets, i)
 		x, w := m.x(int(b.Start)), m.x(int(b.End))-m.x(int(b.Start))
 		y, h := m.y(at+b.Size), m.y(at)-m.y(at+b.Size)
 		name := label(b.Owner, b.Name)
@@ -82,7 +82,7 @@ func (m *scratchMap) buffers() {
 // names labels the buffers that have room for 6 characters or the whole name, at 11 pixels.
 func (m *scratchMap) names() {
 	for i, b := range m.q.Buffers {
-		at := at(m.q.Offsets, i)
+		at := wording.At(m.q.Offsets, i)
 		w, h := m.x(int(b.End))-m.x(int(b.Start)), m.y(at)-m.y(at+b.Size)
 		name := label(b.Owner, b.Name)
 		if n := int((w - 6) / textWidth("m", 11)); h >= 14 && n >= min(6, len([]rune(name))) {
@@ -158,7 +158,7 @@ func liveSteps(q report.Program) (steps []liveStep) {
 	var changes []liveStep
 	for _, b := range q.Buffers {
 		if b.Start >= 0 && b.Start < b.End {
-			changes = append(changes, liveStep{b.Start, reserved(b)}, liveStep{b.End, -reserved(b)})
+			changes = append(changes, liveStep{b.Start, b.Reserved()}, liveStep{b.End, -b.Reserved()})
 		}
 	}
 	slices.SortFunc(changes, func(a, b liveStep) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.bytes, b.bytes)) })

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,25 @@ import (
 type Figure struct {
 	Title  string
 	Panels []Panel
+}
+
+// ShareX gives all panels the range of x that their series span together, and the last one the name of
+// the axis.
+func (f *Figure) ShareX(name string) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, p := range f.Panels {
+		for _, s := range p.Series {
+			if n := len(s.Points); n > 0 {
+				low, high = min(low, s.Points[0].X), max(high, s.Points[n-1].X)
+			}
+		}
+	}
+	for i := range f.Panels {
+		f.Panels[i].First, f.Panels[i].Last = low, high
+	}
+	if n := len(f.Panels); n > 0 {
+		f.Panels[n-1].X = name
+	}
 }
 
 // Panel is a plot with two axes, and a legend right of it. Its axes span the points of all series, unless their ends are set.

@@ -30,8 +30,7 @@ func Training(h *loop.History, opt Options) Figure {
 			f.Panels = append(f.Panels, p)
 		}
 	}
-	f.Panels[len(f.Panels)-1].X = "step"
-	alignSteps(f.Panels)
+	f.ShareX("step")
 	return f
 }
 
@@ -67,19 +66,4 @@ func panel(h *loop.History, y string, value func(loop.Record) float64, means boo
 	add(h.Epochs(), "epoch", Dotted)
 	add(h.Evaluations(), "", Dotted)
 	return p
-}
-
-// alignSteps gives all panels the same range of steps.
-func alignSteps(panels []Panel) {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, p := range panels {
-		for _, s := range p.Series {
-			if n := len(s.Points); n > 0 {
-				low, high = min(low, s.Points[0].X), max(high, s.Points[n-1].X)
-			}
-		}
-	}
-	for i := range panels {
-		panels[i].First, panels[i].Last = low, high
-	}
 }

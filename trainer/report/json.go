@@ -3,6 +3,8 @@ package report
 import (
 	"encoding/json"
 	"io"
+
+	"github.com/evenkeel/evenkeel/trainer/internal/wording"
 )
 
 type jsonPlan struct {
@@ -93,7 +95,7 @@ func (p Plan) JSON(w io.Writer) error {
 	for i, r := range p.Regions {
 		j := jsonRegion{Name: r.Name, Offset: r.Offset, Size: r.Size, Payload: r.Bytes, Parts: []jsonPart{}}
 		for k, part := range r.Parts {
-			j.Parts = append(j.Parts, jsonPart{part.Owner, part.Name, at(at(p.Specs, i), k), part.Offset, part.Size})
+			j.Parts = append(j.Parts, jsonPart{part.Owner, part.Name, wording.At(wording.At(p.Specs, i), k), part.Offset, part.Size})
 		}
 		out.Regions = append(out.Regions, j)
 	}
@@ -105,7 +107,7 @@ func (p Plan) JSON(w io.Writer) error {
 		}
 		j.Bus = jsonBus{Uploads: q.Bus.Uploads, Downloads: q.Bus.Downloads, Prefetches: q.Bus.Prefetches, Writebacks: q.Bus.Writebacks}
 		for i, b := range q.Buffers {
-			j.Buffers = append(j.Buffers, jsonBuffer{b.Owner, b.Name, at(q.Specs, i), at(q.Offsets, i), b.Size, b.Start, b.End})
+			j.Buffers = append(j.Buffers, jsonBuffer{b.Owner, b.Name, wording.At(q.Specs, i), wording.At(q.Offsets, i), b.Size, b.Start, b.End})
 		}
 		out.Programs = append(out.Programs, j)
 	}
@@ -113,14 +115,6 @@ func (p Plan) JSON(w io.Writer) error {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(out)
-}
-
-// at returns element i of s, or the zero value if s is shorter.
-func at[T any](s []T, i int) (v T) {
-	if i < len(s) {
-		v = s[i]
-	}
-	return v
 }
 
 // list returns s, or an empty slice for nil, so that JSON has [] and not null.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/trainer/internal/wording"
 )
 
 // Plan lists what every byte of an arena is for. All sizes are bytes.
@@ -92,7 +93,7 @@ func (t Tensor) Label() string { return label(t.Owner, t.Name) }
 func (p Plan) Category(name string) int64 {
 	var n int64
 	for _, r := range p.Regions {
-		if r.Name == name || category(r.Name) == name {
+		if r.Name == name || wording.Category(r.Name) == name {
 			n += r.Size
 		}
 	}
@@ -103,7 +104,7 @@ func (p Plan) Category(name string) int64 {
 func (p Plan) Categories() map[string]int64 {
 	all := make(map[string]int64)
 	for _, r := range p.Regions {
-		all[category(r.Name)] += r.Size
+		all[wording.Category(r.Name)] += r.Size
 	}
 	return all
 }
@@ -183,11 +184,6 @@ func (p Plan) largest() int {
 func (q Program) Peak() int32 {
 	_, at := arena.Bound(arena.Problem{Buffers: q.Buffers})
 	return at
-}
-
-// category returns the name of a region without a number at its end.
-func category(region string) string {
-	return strings.TrimRight(strings.TrimRight(region, "0123456789"), " ")
 }
 
 // label returns owner/name, or the name alone if it contains the owner.

@@ -56,7 +56,7 @@ func (p Plan) layers(b *strings.Builder, columns int) {
 	var names []string // categories with a part of some layer
 	for k, r := range p.Regions {
 		owned := slices.ContainsFunc(layers[:len(layers)-1], func(l Layer) bool { return l.Bytes[k] > 0 })
-		if c := category(r.Name); owned && !slices.Contains(names, c) {
+		if c := wording.Category(r.Name); owned && !slices.Contains(names, c) {
 			names = append(names, c)
 		}
 	}
@@ -89,7 +89,7 @@ func (p Plan) layerTable(layers []Layer, categories []string) *table {
 		for _, c := range categories {
 			var n int64
 			for k, r := range p.Regions {
-				if category(r.Name) == c {
+				if wording.Category(r.Name) == c {
 					n += l.Bytes[k]
 				}
 			}

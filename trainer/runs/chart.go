@@ -229,20 +229,7 @@ func (c charts) figure(title, axis string) plot.Figure {
 			f.Panels = append(f.Panels, c.panel())
 		}
 	}
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, p := range f.Panels {
-		for _, s := range p.Series {
-			if n := len(s.Points); n > 0 {
-				low, high = min(low, s.Points[0].X), max(high, s.Points[n-1].X)
-			}
-		}
-	}
-	for i := range f.Panels {
-		f.Panels[i].First, f.Panels[i].Last = low, high
-	}
-	if n := len(f.Panels); n > 0 {
-		f.Panels[n-1].X = axis
-	}
+	f.ShareX(axis)
 	return f
 }
 

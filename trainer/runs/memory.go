@@ -1,13 +1,20 @@
 package runs
 
-import "runtime/metrics"
+import (
+	"runtime/metrics"
+
+	"github.com/evenkeel/evenkeel/trainer/internal/process"
+)
 
 // heapMetric is the memory of live and dead objects on the Go heap.
 const heapMetric = "/memory/classes/heap/objects:bytes"
 
 // readMemory returns what a run's source and the process use now.
 func readMemory(s *Source) Memory {
-	m := Memory{Arena: -1, Used: -1, Free: -1, Pinned: -1, Heap: -1, Resident: resident()}
+	m := Memory{Arena: -1, Used: -1, Free: -1, Pinned: -1, Heap: -1, Resident: -1}
+	if n, ok := process.Resident(); ok {
+		m.Resident = n
+	}
 	sample := [1]metrics.Sample{{Name: heapMetric}}
 	metrics.Read(sample[:])
 	if sample[0].Value.Kind() == metrics.KindUint64 {

@@ -79,12 +79,9 @@ function linesOf(card) {
     if (hiddenRuns.has(r)) return;
     const chart = run.charts.find(c => c.id === card.id);
     if (!chart) return;
-    let own = 0;
     chart.series.forEach((s, i) => {
       // A series of steps has the colour of the run, or that of its place.
-      const index = several() ? r : own;
-      own++;
-      lines.push({series: s, colour: colour(index), name: s.name || chart.title.toLowerCase(), run: run.name, dash: several() && i > 1 ? [5, 3] : []});
+      lines.push({series: s, colour: colour(several() ? r : i), name: s.name || chart.title.toLowerCase(), run: run.name, dash: several() && i > 1 ? [5, 3] : []});
     });
   });
   return lines;

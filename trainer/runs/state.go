@@ -3,7 +3,6 @@ package runs
 import (
 	"time"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -121,7 +120,6 @@ type planView struct {
 	Device  string       `json:"device"`
 	Total   int64        `json:"total"`
 	Pinned  int64        `json:"pinned"`
-	Context int64        `json:"context"`
 	Regions []regionView `json:"regions"`
 }
 
@@ -133,14 +131,11 @@ type regionView struct {
 
 // newPlanView returns what the page shows of a plan.
 func newPlanView(p *report.Plan) *planView {
-	v := &planView{Device: p.Device, Total: p.Total, Pinned: p.Pinned, Context: p.Context}
+	v := &planView{Device: p.Device, Total: p.Total, Pinned: p.Pinned}
 	for _, region := range p.Regions {
 		if region.Size > 0 {
-			v.Regions = append(v.Regions, regionOf(region))
+			v.Regions = append(v.Regions, regionView{region.Name, region.Size})
 		}
 	}
 	return v
 }
-
-// regionOf returns what the page shows of a region.
-func regionOf(r arena.RegionInfo) regionView { return regionView{r.Name, r.Size} }

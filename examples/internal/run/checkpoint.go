@@ -67,6 +67,11 @@ func Interval(every string) (opt checkpoint.Options, err error) {
 	return opt, nil
 }
 
+// warnings returns a logger of what is at least a warning, on standard error.
+func warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
 // OpenFolder opens the folder of -checkpoint. With -resume it restores t from it, and writes to out
 // where the training goes on and what differs. The end of ctx stops a training with a checkpoint.
 // Ranks of g, unless it is nil, open it together. The caller closes the folder before t.
@@ -76,7 +81,7 @@ func OpenFolder(ctx context.Context, t *trainer.Trainer, dir string, resume bool
 		return nil, err
 	}
 	opt.Stop, opt.Group = ctx.Done(), g
-	opt.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	opt.Logger = warnings()
 	folder, err := checkpoint.Open(dir, opt)
 	if err != nil {
 		return nil, err

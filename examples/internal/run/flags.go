@@ -156,7 +156,7 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 func (f *Flags) note(fs *flag.FlagSet) map[string]bool {
 	given := map[string]bool{}
 	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
-	f.settings = nil
+	f.settings, f.stoppable = nil, f.Serve != ""
 	fs.VisitAll(func(g *flag.Flag) {
 		f.settings = append(f.settings, trainer.Setting{Name: g.Name, Value: g.Value.String()})
 	})

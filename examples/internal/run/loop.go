@@ -48,11 +48,11 @@ type Loop struct {
 	Quiet  bool               // it shows no progress during an epoch
 	Each   func() error       // called after each epoch; may be nil
 	Folder *checkpoint.Folder // for checkpoints; may be nil
-	// Together: all ranks take checkpoints together, and only the first one sees which there are.
-	Together bool
-	// Group, unless nil, stops all ranks after the same step when the first one is Stopping. It is for
-	// ranks without a Folder, which does so by itself.
-	Group    group.Group
+	// Group is that of the ranks, or nil. They take checkpoints together, and only the first one sees
+	// which there are.
+	Group group.Group
+	// Stopping, unless nil, stops all ranks after the same step when it is true on the first one. It is
+	// for ranks without a Folder, which does so by itself.
 	Stopping func() bool
 	// History, unless nil, gets the steps and evaluations, and Curves draws it after each epoch.
 	History *loop.History
@@ -173,7 +173,7 @@ func (l *Loop) last(ctx context.Context, t *trainer.Trainer) error {
 		return nil
 	}
 	_ = l.Folder.Wait()
-	if all := l.Folder.Checkpoints(); !l.Together && len(all) > 0 && all[len(all)-1].Step == t.Stats().Steps {
+	if all := l.Folder.Checkpoints(); l.Group == nil && len(all) > 0 && all[len(all)-1].Step == t.Stats().Steps {
 		return nil
 	}
 	err := l.Folder.Save(context.WithoutCancel(ctx), t)
@@ -194,7 +194,7 @@ func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dat
 	l.allocs = l.allocs[:0]
 	start := time.Now()
 	switch {
-	case l.Folder == nil && l.Group == nil:
+	case l.Folder == nil && l.Stopping == nil:
 		r, err = t.Fit(ctx, train)
 	case l.Folder == nil:
 		r, err = l.fitTogether(ctx, t, train)
@@ -215,7 +215,7 @@ func (l *Loop) fit(ctx context.Context, t *trainer.Trainer, train dataloader.Dat
 // evaluate evaluates. If ctx ends it, the trained epoch is kept. Ranks that take checkpoints together end
 // it together: they stop before the next epoch.
 func (l *Loop) evaluate(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset) (trainer.Result, error) {
-	if l.Folder != nil && l.Together {
+	if l.Folder != nil && l.Group != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
 	r, err := t.Evaluate(ctx, test)

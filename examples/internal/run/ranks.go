@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/group/mpi"
@@ -151,7 +150,6 @@ func (f *Flags) threads() int {
 
 // quiet returns the flags of a rank other than the first: only that one writes files and prints.
 func (f Flags) quiet() Flags {
-	f.stoppable = f.stoppable || f.Serve != ""
 	f.JSON, f.Picture, f.Curves, f.Trace, f.Run, f.Serve = "", "", "", "", "", ""
 	return f
 }
@@ -173,30 +171,20 @@ func (e Example) trainRanks(ctx context.Context, f Flags, out io.Writer, opt tra
 	return results[0], err
 }
 
-// stopTogether reports whether a rank ends its loop here because a page that only the first one has stops
-// the training: all learn after the same step whether it does.
-func (l *Loop) stopTogether() (stop bool, err error) {
-	data := make([]byte, 4)
-	if l.Group.Rank() == 0 && l.Stopping() {
-		data[0] = 1
-	}
-	err = group.Once(l.Group, group.Op{Kind: group.Broadcast, Type: arena.Int32, Data: data, Label: "stop"})
-	return data[0] != 0, err
-}
-
-// fitTogether trains an epoch of ranks that a page may stop. The stop is a cancelled context on the first
-// rank, which has the page, and ErrStopped on the others.
+// fitTogether trains an epoch of ranks that a page, which only the first one has, may stop: where that one
+// leaves, the others learn it after the same step. The stop is a cancelled context on the first rank, and
+// ErrStopped on the others.
 func (l *Loop) fitTogether(ctx context.Context, t *trainer.Trainer, train dataloader.Dataset) (trainer.Result, error) {
-	stopped, failed := false, error(nil)
+	stopped := false
 	r, err := t.FitEach(ctx, train, func(trainer.Step) (goes bool) {
-		stopped, failed = l.stopTogether()
-		return !stopped && failed == nil
+		stopped = l.Group.Rank() == 0 && l.Stopping()
+		return !stopped
 	})
-	switch err = errors.Join(failed, err); {
-	case err != nil || !stopped:
-		return r, err
-	case l.Group.Rank() == 0:
+	switch {
+	case errors.Is(err, trainer.ErrLeft):
+		return r, ErrStopped
+	case err == nil && stopped:
 		return r, context.Canceled
 	}
-	return r, ErrStopped
+	return r, err
 }

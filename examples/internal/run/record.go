@@ -26,8 +26,8 @@ func (f *Flags) records() bool { return f.Run != "" || f.Serve != "" }
 // checkRecord returns an error if there is no training to record.
 func (f *Flags) checkRecord() error {
 	var errs []error
-	for flag, value := range map[string]string{"run": f.Run, "serve": f.Serve} {
-		if value != "" && (f.Plan || f.WhatFits != 0 || f.Profile || f.Trace != "") {
+	for _, x := range [][2]string{{"run", f.Run}, {"serve", f.Serve}} {
+		if flag, value := x[0], x[1]; value != "" && (f.Plan || f.WhatFits != 0 || f.Profile || f.Trace != "") {
 			errs = append(errs, &FlagError{flag, value, "needs a training, which -plan, -what-fits, -profile and -trace leave out"})
 		}
 	}
@@ -58,7 +58,7 @@ func (e Example) openRecording(ctx context.Context, f Flags, out io.Writer) (_ *
 	if !f.records() {
 		return nil, ctx, nil
 	}
-	r := &recording{log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})).With("flag", "-run "+f.Run)}
+	r := &recording{log: warnings().With("flag", "-run "+f.Run)}
 	inner, r.cancel = context.WithCancel(ctx)
 	opt := runs.Options{Resume: f.Resume, Settings: f.settings, Logger: r.log}
 	if f.Run == "" {

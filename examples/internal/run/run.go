@@ -225,7 +225,7 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 // train opens a trainer, runs the loop on it, and draws.
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
 	first := opt.Group == nil || opt.Group.Rank() == 0
-	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first, Together: opt.Group != nil}
+	l := &Loop{Out: out, Epochs: f.Epochs, Quiet: f.Quiet || !first, Group: opt.Group}
 	if f.Curves != "" {
 		l.History, l.Curves = loop.NewHistory(0), func(h *loop.History) error {
 			return named("curves", plot.Training(h, plot.Options{Title: e.Name, LogLoss: f.LogLoss}).Save(f.Curves))
@@ -257,9 +257,9 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 			return Results{}, err
 		}
 		defer func() { err = errors.Join(err, CloseFolder(l.Folder)) }()
-	} else if opt.Group != nil && (f.stoppable || f.Serve != "") {
+	} else if opt.Group != nil && f.stoppable {
 		page := ctx
-		l.Group, l.Stopping, ctx = opt.Group, func() bool { return page.Err() != nil && outer.Err() == nil }, outer
+		l.Stopping, ctx = func() bool { return page.Err() != nil && outer.Err() == nil }, outer
 	}
 	if err := record.attach(t, opt, l); err != nil {
 		return Results{}, err

@@ -1,8 +1,9 @@
-// Package wording writes numbers and names of plans for people.
+// Package wording has what text and pictures of plans share: how they write numbers and names.
 package wording
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 )
@@ -32,4 +33,17 @@ func Share(n, of int64) string {
 		return fmt.Sprintf("%.1f %%", percent)
 	}
 	return "<0.1 %"
+}
+
+// Category returns the name of a region without a number at its end.
+func Category(region string) string {
+	return strings.TrimRight(strings.TrimRight(region, "0123456789"), " ")
+}
+
+// At returns element i of s, or the zero value if s is shorter.
+func At[T any](s []T, i int) (v T) {
+	if i < len(s) {
+		v = s[i]
+	}
+	return v
 }

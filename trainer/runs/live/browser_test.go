@@ -3,7 +3,6 @@ package live_test
 import (
 	"context"
 	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +32,7 @@ func becomes(t *testing.T, ctx context.Context, expression string) {
 // click clicks on an element.
 func click(t *testing.T, ctx context.Context, selector string) {
 	t.Helper()
-	if err := chromedp.Do(ctx, chromedp.Click(selector)); err != nil {
-		t.Fatal(err)
-	}
+	browsertest.Do(t, ctx, chromedp.Click(selector))
 }
 
 const hostile = `</script><script>document.title='taken'</script><img src=x onerror="document.title='taken'">`
@@ -101,7 +98,7 @@ func TestAPageShowsAndControlsATraining(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); c.requests.Load() == 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
-	picture(t, ctx)
+	browsertest.Screenshot(t, ctx, *screenshot)
 	browsertest.Value[bool](t, ctx, `(window.confirm = () => true, true)`)
 	click(t, ctx, "#stop")
 	becomes(t, ctx, status+` === "stopping" && document.getElementById("stop").disabled`)
@@ -135,19 +132,4 @@ func TestAPageAsksForTheToken(t *testing.T) {
 // quote returns text as a string of JavaScript.
 func quote(text string) string {
 	return `decodeURIComponent("` + strings.NewReplacer("%", "%25", `"`, "%22", "\n", "%0A", `\`, "%5C").Replace(text) + `")`
-}
-
-// picture writes a picture of the page to the file of -screenshot.
-func picture(t *testing.T, ctx context.Context) {
-	t.Helper()
-	if *screenshot == "" {
-		return
-	}
-	shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(*screenshot, shot, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
