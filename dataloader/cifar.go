@@ -100,12 +100,7 @@ func (f *cifarFormat) open(dir string) (train, test Dataset, err error) {
 	if dir, err = f.find(dir); err != nil {
 		return nil, nil, err
 	}
-	train, trainErr := f.openPart(dir, f.train)
-	test, testErr := f.openPart(dir, f.test)
-	if err := errors.Join(trainErr, testErr); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", f.name, err)
-	}
-	return train, test, nil
+	return openBoth(f.name, f.train, f.test, func(part cifarFiles) (Dataset, error) { return f.openPart(dir, part) })
 }
 
 // find returns dir or its folder.
@@ -146,22 +141,29 @@ func (f *cifarFormat) openPart(dir string, files cifarFiles) (Dataset, error) {
 	return f.dataset(records), nil
 }
 
-// checkFile checks that path is a regular file with the given number of records. It does not open it:
-// opening a pipe would wait for a writer.
+// checkFile checks that path is a regular file with the given number of records.
 func (f *cifarFormat) checkFile(path string, records int) error {
+	info, err := regularFile(path)
+	if err == nil && info.Size() != int64(records)*int64(f.record()) {
+		err = f.sizeError(path, records, info.Size())
+	}
+	return err
+}
+
+// regularFile describes the regular file at path. It does not open it: opening a pipe would wait for a
+// writer.
+func regularFile(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return missingFile(path, "a regular file")
+		return nil, missingFile(path, "a regular file")
 	case err != nil:
-		return err
+		return nil, err
 	case !info.Mode().IsRegular():
-		return &FormatError{File: path, What: "file", Want: "a regular file",
+		return nil, &FormatError{File: path, What: "file", Want: "a regular file",
 			Got: fmt.Sprintf("mode %v", info.Mode().Type()), Err: fs.ErrInvalid}
-	case info.Size() != int64(records)*int64(f.record()):
-		return f.sizeError(path, records, info.Size())
 	}
-	return nil
+	return info, nil
 }
 
 // readFile fills dst from the file at path.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -39,13 +38,7 @@ func OpenCIFAR100(dir string) (train, test *ImageFiles, err error) { return cifa
 // OpenMNIST is MNIST that leaves the images in the files, which must not be compressed, nor change
 // while they are open. The caller must Close train and test.
 func OpenMNIST(dir string, shape ...int) (train, test *ImageFiles, err error) {
-	return openBoth("mnist", func(test bool) (*ImageFiles, error) {
-		part := "train"
-		if test {
-			part = "t10k"
-		}
-		return mnistFiles(dir, part, shape)
-	})
+	return openBoth("mnist", "train", "t10k", func(part string) (*ImageFiles, error) { return mnistFiles(dir, part, shape) })
 }
 
 // openFiles opens both parts in dir or in its folder.
@@ -53,23 +46,24 @@ func (f *cifarFormat) openFiles(dir string) (train, test *ImageFiles, err error)
 	if dir, err = f.find(dir); err != nil {
 		return nil, nil, err
 	}
-	return openBoth(f.name, func(test bool) (*ImageFiles, error) {
-		part := f.train
-		if test {
-			part = f.test
-		}
-		return f.partFiles(dir, part)
-	})
+	return openBoth(f.name, f.train, f.test, func(part cifarFiles) (*ImageFiles, error) { return f.partFiles(dir, part) })
 }
 
-// openBoth opens both parts of a data set, or none.
-func openBoth(name string, open func(test bool) (*ImageFiles, error)) (train, test *ImageFiles, err error) {
-	train, trainErr := open(false)
-	test, testErr := open(true)
-	if err := errors.Join(trainErr, testErr); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", name, err), train.Close(), test.Close())
+// openBoth opens both parts of a data set, which P describes, or none. A nil D may be closed.
+func openBoth[P any, D Dataset](name string, train, test P, open func(part P) (D, error)) (_, _ D, err error) {
+	first, firstErr := open(train)
+	second, secondErr := open(test)
+	if err = errors.Join(firstErr, secondErr); err == nil {
+		return first, second, nil
 	}
-	return train, test, nil
+	err = fmt.Errorf("%s: %w", name, err)
+	for _, part := range []D{first, second} {
+		if c, ok := any(part).(io.Closer); ok {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	var none D
+	return none, none, err
 }
 
 // partFiles opens the files of one part.
@@ -127,8 +121,8 @@ func mnistFiles(dir, part string, shape []int) (_ *ImageFiles, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, &FormatError{File: path, What: "file", Want: "a regular file", Got: "another", Err: fs.ErrInvalid})
+	if _, err := regularFile(path); err != nil {
+		return nil, err
 	}
 	file, err := os.Open(path)
 	if err != nil {

@@ -136,6 +136,12 @@ func TestFilesThatCannotBeReadWhereTheyAreAreRefused(t *testing.T) {
 			}
 		}
 	}
+	folder := digits(t, map[string][]byte{"train-images-idx3-ubyte": nil})
+	if err := os.Mkdir(filepath.Join(folder, "train-images-idx3-ubyte"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, _, noFile := dataloader.OpenMNIST(folder)
+	wantFormat(t, noFile, -1, "train-images-idx3-ubyte: file at byte 0: want a regular file, got mode d")
 	if _, _, err := dataloader.OpenCIFAR10(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: got %v", err)
 	}

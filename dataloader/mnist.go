@@ -22,12 +22,7 @@ const mnistClasses = 10
 // A sample has the fields "x", uint8 with scale 1/255, and "y", uint8 in [0, 10). The shape of x is
 // [28, 28], or the one given, such as 784 or 1, 28, 28. A sample needs 785 bytes of memory.
 func MNIST(dir string, shape ...int) (train, test Dataset, err error) {
-	train, trainErr := mnistPart(dir, "train", shape)
-	test, testErr := mnistPart(dir, "t10k", shape)
-	if err := errors.Join(trainErr, testErr); err != nil {
-		return nil, nil, fmt.Errorf("mnist: %w", err)
-	}
-	return train, test, nil
+	return openBoth("mnist", "train", "t10k", func(part string) (Dataset, error) { return mnistPart(dir, part, shape) })
 }
 
 // mnistPart reads the images and labels of one part.

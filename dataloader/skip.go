@@ -54,6 +54,9 @@ func SkipBad(ds Dataset, opt SkipOptions) (*Skipping, error) {
 	if s.bad == nil {
 		s.bad = IsBad
 	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
 	return s, nil
 }
 
@@ -171,10 +174,6 @@ func (s *Skipping) note(index, instead int, cause error) error {
 	}
 	s.found[index] = cause
 	s.count.Add(1)
-	log := s.log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	args := []any{"sample", index, "error", cause}
 	if instead >= 0 {
 		args = append(args, "instead", instead)
@@ -183,6 +182,6 @@ func (s *Skipping) note(index, instead int, cause error) error {
 	if errors.As(cause, &f) {
 		args = append(args, "file", f.File, "offset", f.Offset)
 	}
-	log.Warn("bad sample is skipped", args...)
+	s.log.Warn("bad sample is skipped", args...)
 	return nil
 }

@@ -141,11 +141,14 @@ func open(ctx context.Context, f flags) (*input, error) {
 	return in, nil
 }
 
-// opened keeps an open dataset, and the classes that it has found.
+// opened keeps an open dataset, and the classes that it has found, unless err is set.
 func (in *input) opened(d interface {
 	dataloader.Dataset
 	io.Closer
-}) error {
+}, err error) error {
+	if err != nil {
+		return err
+	}
 	in.Dataset, in.close = d, d.Close
 	table, ok := d.(interface {
 		Classes(field string) []string
@@ -217,11 +220,7 @@ func (in *input) openShards(f flags) error {
 	if err := in.listClasses(f); err != nil {
 		return err
 	}
-	d, err := shards.Open(f.input, opt)
-	if err != nil {
-		return err
-	}
-	return in.opened(d)
+	return in.opened(shards.Open(f.input, opt))
 }
 
 // openParquet opens Parquet files.
@@ -230,11 +229,7 @@ func (in *input) openParquet(f flags) error {
 	if err != nil {
 		return err
 	}
-	d, err := parquet.Open(f.input, parquet.Options{Columns: columns})
-	if err != nil {
-		return err
-	}
-	return in.opened(d)
+	return in.opened(parquet.Open(f.input, parquet.Options{Columns: columns}))
 }
 
 // openArrays opens files of NumPy.
@@ -243,11 +238,7 @@ func (in *input) openArrays(f flags) error {
 	if err != nil {
 		return err
 	}
-	d, err := npy.Open(f.input, npy.Options{Columns: columns})
-	if err != nil {
-		return err
-	}
-	return in.opened(d)
+	return in.opened(npy.Open(f.input, npy.Options{Columns: columns}))
 }
 
 // openCSV opens a table of text.
@@ -270,11 +261,7 @@ func (in *input) openCSV(f flags) error {
 		}
 		opt.Fields = append(opt.Fields, field)
 	}
-	d, err := csv.Open(f.input, opt)
-	if err != nil {
-		return err
-	}
-	return in.opened(d)
+	return in.opened(csv.Open(f.input, opt))
 }
 
 // openLines opens JSON lines.
@@ -291,11 +278,7 @@ func (in *input) openLines(f flags) error {
 		opt.Fields = append(opt.Fields, jsonl.Field{Name: c.field, Path: c.name, Type: c.dtype, Shape: c.shape, Fill: c.fill,
 			Classes: in.classes[c.field], FindClasses: c.isClass && in.classes[c.field] == nil})
 	}
-	d, err := jsonl.Open(f.input, opt)
-	if err != nil {
-		return err
-	}
-	return in.opened(d)
+	return in.opened(jsonl.Open(f.input, opt))
 }
 
 // held is the number of decoded pieces of a file, which may be larger than memory.
@@ -306,11 +289,7 @@ func (in *input) openTokens(f flags) error {
 	if f.window == 0 {
 		return fmt.Errorf("give the number of tokens of a sample, such as -window 1024: %w", errUsage)
 	}
-	d, err := tokens.Open(f.input, tokens.Options{Window: f.window, Bits: f.bits})
-	if err != nil {
-		return err
-	}
-	return in.opened(d)
+	return in.opened(tokens.Open(f.input, tokens.Options{Window: f.window, Bits: f.bits}))
 }
 
 // known opens the part of a data set that package dataloader reads.

@@ -3,9 +3,14 @@ package jsonl_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
+	"testing/synctest"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -105,6 +110,40 @@ func TestTextsOfFoundClassesAreBounded(t *testing.T) {
 	if !errors.Is(err, dataloader.ErrFormat) || !strings.Contains(err.Error(), "line 65537 at byte 906398: want at most 65536 different texts") {
 		t.Errorf("one text too many: got %v", err)
 	}
+}
+
+// late is files of which a.jsonl is read when all other goroutines have ended or wait.
+type late struct{ fstest.MapFS }
+
+func (l late) Open(name string) (fs.File, error) {
+	f, err := l.MapFS.Open(name)
+	if err != nil || name != "d/a.jsonl" {
+		return f, err
+	}
+	return lateFile{f}, nil
+}
+
+type lateFile struct{ fs.File }
+
+func (f lateFile) ReadAt(p []byte, off int64) (int, error) {
+	synctest.Wait()
+	return f.File.(io.ReaderAt).ReadAt(p, off)
+}
+
+// A line that is bad for another reason is not blamed for the texts that were too many in another file.
+func TestOnlyALineWithOneTextTooManyIsBlamedForIt(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // so that two files are read at once
+	var b strings.Builder
+	for i := range 1<<16 + 1 {
+		fmt.Fprintf(&b, "{\"k\":\"%d\"}\n", i)
+	}
+	files := late{fstest.MapFS{"d/a.jsonl": {Data: []byte("{\"k\":1}\n")}, "d/b.jsonl": {Data: []byte(b.String())}}}
+	synctest.Test(t, func(t *testing.T) {
+		_, err := jsonl.OpenFS(files, "d", jsonl.Options{Fields: []jsonl.Field{{Name: "k", FindClasses: true}}})
+		if err == nil || !strings.Contains(err.Error(), "b.jsonl: line 65537 at byte 906398: want at most 65536 different texts") {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 func TestMistakesInOptionsNameTheFile(t *testing.T) {

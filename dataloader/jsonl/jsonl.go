@@ -11,7 +11,6 @@ import (
 	"math"
 	"path"
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -156,11 +155,6 @@ func (l *lines) findClasses(ctx context.Context, workers int) error {
 		return l.named(errors.Join(errs...))
 	}
 	return nil
-}
-
-// tooManyClasses reports whether a field has more classes than are collected.
-func (l *lines) tooManyClasses() bool {
-	return slices.ContainsFunc(l.fields, func(f *field) bool { return f.found != nil && f.found.Full() })
 }
 
 // kindOf returns how the file with a name is compressed.

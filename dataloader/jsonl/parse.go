@@ -22,6 +22,7 @@ type block struct {
 	text   []byte // of the piece
 	seen   []bool // by field: the line has it
 	value  []byte // of a string
+	full   bool   // a text was one more than the classes that are found
 }
 
 // newBlock returns a block of the fields, without memory.
@@ -45,6 +46,7 @@ func (l *lines) Load(ctx context.Context, i int, old dataloader.Block) (dataload
 		return nil, err
 	}
 	b.Reset()
+	b.full = false
 	for k := range b.Columns {
 		x := &b.Columns[k]
 		// A value takes two bytes of text or more, so that lines too short for theirs reserve no room.
@@ -63,7 +65,7 @@ func (l *lines) Load(ctx context.Context, i int, old dataloader.Block) (dataload
 			}
 			if at, want, got := b.parse(l, b.Place(row), line); want != "" {
 				err := problem(p.file.Name(), offset+at, number, want, got)
-				if l.tooManyClasses() {
+				if b.full {
 					return nil, err
 				}
 				if err := b.Fail(row, p.rows, err); err != nil {
@@ -267,7 +269,9 @@ func (b *block) element(f *field, dst []byte, v jsontext.Value) (want, got strin
 	case f.labels.Used() && kind == '"':
 		b.value, _ = jsontext.AppendUnquote(b.value[:0], v) // the text is valid
 		if f.found != nil {
-			return f.found.Add(b.value), "more of them"
+			want = f.found.Add(b.value)
+			b.full = b.full || want != ""
+			return want, "more of them"
 		}
 		i, ok := f.labels.Of(b.value)
 		if !ok {

@@ -59,8 +59,7 @@ func (r *columnReader) load(ctx context.Context, c *column, rows int, buf *table
 	for all := rows * c.Elements; buf.Values() < all; {
 		h, body, err := r.next(ctx)
 		if err == io.EOF && r.in != 0 && buf.Values()-r.in+c.Elements == all { // the last row is shorter
-			got := fmt.Sprintf("a row of %d", r.in)
-			if p := r.abandon(c, buf, fmt.Sprintf("lists of %v values", c.Type.Dims), got); p != nil {
+			if p := r.abandon(c, buf, fmt.Sprintf("a row of %d", r.in)); p != nil {
 				return r.problem(c, p)
 			}
 			return r.note(c, buf)
@@ -292,36 +291,38 @@ func (r *columnReader) regular(reps []byte, n int) bool {
 // length makes a row bad if level i of the page shows that it has another length. wrong is set if the
 // value of the level has no place in buf.
 func (r *columnReader) length(c *column, i int, buf *table.Buffer) (wrong bool, p *table.Problem) {
-	want := fmt.Sprintf("lists of %v values", c.Type.Dims)
 	rep, def := int(r.reps[i]), int(r.defs[i])
 	repeats := c.leaf.repeats
 	if rep == 0 && r.in != 0 { // the row before was shorter
-		if p = r.abandon(c, buf, want, fmt.Sprintf("a row of %d", r.in)); p != nil {
+		if p = r.abandon(c, buf, fmt.Sprintf("a row of %d", r.in)); p != nil {
 			return false, p
 		}
 	}
 	switch {
 	case rep == 0 && def == repeats[0]-1:
-		return true, r.abandon(c, buf, want, "an empty list")
+		return true, r.abandon(c, buf, "an empty list")
 	case rep == 0 && def < repeats[0]:
 		return false, nil
 	case rep != 0 && r.in == 0 && buf.Values() == 0:
 		return false, &table.Problem{Want: "the start of a row", Got: "a later value"}
 	case rep != 0 && r.in == 0: // the row before is longer
-		buf.Fail(&table.Problem{At: buf.Values() - 1, Want: want, Got: "a longer row"})
+		buf.Fail(&table.Problem{At: buf.Values() - 1, Want: c.lists(), Got: "a longer row"})
 		return true, nil
 	case rep != int(c.reps[r.in]) || def < repeats[len(repeats)-1]:
-		return true, r.abandon(c, buf, want, "lists of other lengths")
+		return true, r.abandon(c, buf, "lists of other lengths")
 	}
 	return false, nil
 }
 
 // abandon makes the current row bad, and fills its place in buf.
-func (r *columnReader) abandon(c *column, buf *table.Buffer, want, got string) *table.Problem {
+func (r *columnReader) abandon(c *column, buf *table.Buffer, got string) *table.Problem {
 	n := c.Elements - r.in
 	r.in = 0
-	return buf.AppendBad(n, want, got)
+	return buf.AppendBad(n, c.lists(), got)
 }
+
+// lists describes the lists of a row, for errors.
+func (c *column) lists() string { return fmt.Sprintf("lists of %v values", c.Type.Dims) }
 
 // dims returns the lengths of the lists in the first row of a chunk.
 func (r *columnReader) dims(ctx context.Context, l *leaf) ([]int, error) {

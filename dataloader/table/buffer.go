@@ -101,12 +101,10 @@ func (b *Buffer) AppendMissing(n int) *Problem {
 		return b.AppendBad(n, p.Want, p.Got)
 	}
 	dst, p := b.room(n)
-	if p == nil {
-		p = b.target.Missing(dst, n)
-	}
 	if p != nil {
 		return b.placed(p)
 	}
+	b.target.Missing(dst, n) // no problem, as above
 	b.values += n
 	return nil
 }

@@ -73,7 +73,6 @@ type Found struct {
 	mu    sync.RWMutex
 	texts map[string]bool
 	bytes int
-	full  bool
 }
 
 // Add adds a text. Beyond the bounds it returns what was wanted, else "".
@@ -90,7 +89,6 @@ func (f *Found) Add(text []byte) (want string) {
 		return ""
 	}
 	if len(f.texts) == Most || f.bytes > MostBytes-len(text) {
-		f.full = true
 		return fmt.Sprintf("at most %d different texts of %d bytes in all", Most, MostBytes)
 	}
 	if f.texts == nil {
@@ -99,13 +97,6 @@ func (f *Found) Add(text []byte) (want string) {
 	f.texts[string(text)] = true
 	f.bytes += len(text)
 	return ""
-}
-
-// Full reports whether a text was refused.
-func (f *Found) Full() bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.full
 }
 
 // Sorted returns the texts, sorted by bytes; not nil.
