@@ -11,8 +11,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Open opens a page in a window of width times height pixels. The context is that of the page, for
-// functions of chromedp; it ends after two minutes. Without Chromium the test is skipped.
+// Open opens a page in a window of width times height pixels and waits until it is drawn: before, a page
+// can lose what the pointer does. The context is that of the page, for functions of chromedp; it ends
+// after two minutes. Without Chromium the test is skipped.
 func Open(t *testing.T, url string, width, height int) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -31,6 +32,10 @@ func Open(t *testing.T, url string, width, height int) context.Context {
 	Do(t, ctx, chromedp.Navigate(url))
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(stop)
+	shown := `new Promise(shown => requestAnimationFrame(() => requestAnimationFrame(() => shown(true))))`
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](shown, chromedp.EvalAwaitPromise)); err != nil {
+		t.Fatal("the first frame: ", err)
+	}
 	return ctx
 }
 
