@@ -229,17 +229,13 @@ func (p *epochPass) fill(ctx context.Context, s *slot, program *boundProgram, b 
 
 // launch uploads the batch in slot s and enqueues its step.
 func (p *epochPass) launch(s *slot) error {
-	st := &p.t.streams
-	if err := st.enqueueCopies(s.uploads.prefetch[s.index]); err != nil {
+	if err := p.t.streams.enqueueCopies(s.uploads.prefetch[s.index]); err != nil {
 		return err
 	}
 	if err := p.writeControls(s); err != nil {
 		return p.agreeOnEnd(err)
 	}
-	if err := s.program.enqueue(st, s); err != nil {
-		return err
-	}
-	return st.compute.Record(s.ready)
+	return p.enqueueStep(s)
 }
 
 // Fields are the fields of a batch, for Batch.Fill to write. A field has its storage type, which is

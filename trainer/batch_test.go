@@ -77,7 +77,7 @@ func TestStepOnTheRowsOfABatchHasTheBitsOfFit(t *testing.T) {
 				if len(reported) > 0 {
 					t.Errorf("%s: progress is reported of Step: %+v", name, reported)
 				}
-				if d := differing(learned(t, own), learned(t, fitted)); len(d) > 0 || skipped != res.Skipped {
+				if d := differingFrom(t, own, fitted, opt); len(d) > 0 || skipped != res.Skipped {
 					t.Errorf("%s, epoch %d: %q differ from those of Fit; %d skipped, %d by Fit", name, epoch, d, skipped, res.Skipped)
 				}
 			}

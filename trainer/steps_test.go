@@ -32,11 +32,23 @@ func stepwise(t testing.TB, tr *trainer.Trainer, ds dataloader.Dataset, body fun
 func stepOptions() map[string]trainer.Options {
 	return map[string]trainer.Options{
 		"plain":              {Batch: 8, Optimizer: optim.Adam{}},
-		"windows of 3":       {Batch: 4, Accumulate: 3, Optimizer: optim.Adam{}},
+		"windows of 3":       {Batch: 4, Accumulate: 3, Optimizer: optim.Adam{}, Average: optim.Average{Decay: 0.75}},
 		"scaled and clipped": {Batch: 8, Precision: arena.Float16, LossScale: optim.Scaling{Initial: 1 << 24}, Clip: optim.Clip{Norm: 1}},
 		"dropped tail":       {Batch: 8, Tail: dataloader.DropTail, Schedule: optim.Step{Every: 3, Factor: 0.5}},
-		"GuardEach":          {Batch: 8, Guard: trainer.GuardEach, Workers: 3},
+		"GuardEach":          {Batch: 8, Guard: trainer.GuardEach, Workers: 3, Average: optim.Average{Uniform: true, Start: 3}},
 	}
+}
+
+// differingFrom returns the names of what b learned otherwise than a: parameters, statistics and, with Options.Average, averages.
+func differingFrom(t *testing.T, a, b *trainer.Trainer, opt trainer.Options) []string {
+	t.Helper()
+	names := differing(learned(t, a), learned(t, b))
+	if opt.Average.On() {
+		for _, name := range differing(learnedFrom(t, a.Averaged().Params), learnedFrom(t, b.Averaged().Params)) {
+			names = append(names, "average of "+name)
+		}
+	}
+	return names
 }
 
 func TestStepsHaveTheBitsOfFit(t *testing.T) {
@@ -74,7 +86,7 @@ func TestStepsHaveTheBitsOfFit(t *testing.T) {
 					if len(all) != res.Steps || skipped != res.Skipped || !about(loss/weight, res.Loss, 1e-6) {
 						t.Errorf("%s: %d steps, %d skipped, loss %v: Fit has %+v", name, len(all), skipped, loss/weight, res)
 					}
-					if d := differing(learned(t, stepped), learned(t, fitted)); len(d) > 0 {
+					if d := differingFrom(t, stepped, fitted, opt); len(d) > 0 {
 						t.Errorf("%s, resident %v, epoch %d: %q differ from those of Fit", name, resident, epoch, d)
 					}
 				}
