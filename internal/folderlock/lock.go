@@ -21,7 +21,9 @@ type HeldError struct {
 	Host string // that the other process runs on; "" if it is not known
 }
 
-func (e *HeldError) Error() string { return fmt.Sprintf("%s is in use by %s", e.Dir, Holder(e.PID, e.Host)) }
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s is in use by %s", e.Dir, Holder(e.PID, e.Host))
+}
 
 // Holder names a process that holds a folder: "process 12 on host", or "another process" if pid is 0.
 func Holder(pid int, host string) string {
