@@ -47,5 +47,6 @@
 // program has to end, and the launcher ends what is left of the job.
 //
 // Open catches SIGTERM: pending and later operations then return [group.ErrSignalled], or name the
-// rank whose end made the launcher send it. A program that ends at once then ends in time.
+// rank whose end made the launcher send it. A program that ends at once then ends in time. With
+// [Options.Grace] the group works on for that time, and a loop can end with a last checkpoint.
 package mpi

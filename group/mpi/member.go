@@ -46,13 +46,9 @@ var opened atomic.Bool
 // arena.ErrBusy. It waits for all of them without a limit, and what ends meanwhile is the launcher's
 // to notice. A launcher of another MPI library is a *LauncherError.
 func Open(opt Options) (group.Group, error) {
-	common, err := opt.Options.Check()
+	opt, err := opt.check()
 	if err != nil {
 		return nil, err
-	}
-	opt.Options = common
-	if opt.Notes == "" {
-		opt.Notes = os.TempDir()
 	}
 	if !opened.CompareAndSwap(false, true) {
 		return nil, fmt.Errorf("mpi: open a second group in one process: %w", arena.ErrBusy)
@@ -70,16 +66,41 @@ func Open(opt Options) (group.Group, error) {
 	return m, nil
 }
 
-// terminate breaks the group when the launcher ends this process.
+// check returns the options with defaults filled in, or an error for one that is not valid.
+func (o Options) check() (_ Options, err error) {
+	if o.Options, err = o.Options.Check(); err != nil {
+		return o, err
+	}
+	if o.Grace < 0 {
+		return o, &group.OpError{Op: "open", Reason: fmt.Sprintf("Grace is %v: it must not be negative", o.Grace)}
+	}
+	if o.Notes == "" {
+		o.Notes = os.TempDir()
+	}
+	return o, nil
+}
+
+// terminate breaks the group when the launcher ends this process: unless a rank that ended is why, after
+// Options.Grace.
 func (m *member) terminate() {
 	if _, ok := <-m.signals; !ok {
 		return
 	}
-	if e := m.comm.look(false); e != nil { // a rank that ended is why the launcher ends the others
-		m.fail(e)
-		return
+	e := m.comm.look(false)
+	if e == nil && m.opt.Grace > 0 {
+		select {
+		case _, again := <-m.signals:
+			if !again { // Close
+				return
+			}
+		case <-time.After(m.opt.Grace):
+		}
+		e = m.comm.look(false)
 	}
-	m.fail(&group.RankError{Rank: -1, Op: m.waiting(), Err: group.ErrSignalled, Cause: "the launcher ends the job, or a user did"})
+	if e == nil {
+		e = &group.RankError{Rank: -1, Op: m.waiting(), Err: group.ErrSignalled, Cause: "the launcher ends the job, or a user did"}
+	}
+	m.fail(e)
 }
 
 func (m *member) Rank() int      { return m.rank }

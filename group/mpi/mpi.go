@@ -3,6 +3,7 @@ package mpi
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/group"
@@ -14,6 +15,10 @@ type Options struct {
 	// Notes is the folder of the ranks' notes: files of 4 KiB, which ranks of one host must share and
 	// which are removed as soon as all have opened them. Default: os.TempDir.
 	Notes string
+	// Grace is the time for which the group still works after SIGTERM, so that a loop which the signal
+	// stops (checkpoint.Signals) can end with a last checkpoint: less than the launcher leaves until
+	// SIGKILL. A second SIGTERM, or a rank that ends without Close, ends it. 0: the group breaks at once.
+	Grace time.Duration
 }
 
 // BuildError: the program was built without MPI. It wraps arena.ErrOption.

@@ -3,7 +3,9 @@
 package mpi_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"syscall"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/group"
+	"github.com/evenkeel/evenkeel/group/mpi"
 	"github.com/evenkeel/evenkeel/internal/seed"
 )
 
@@ -31,9 +34,14 @@ func TestAllKindsComputeWhatALocalGroupDoes(t *testing.T) {
 	})
 }
 
-// fails runs ranks until one fails, and compares what the others print. It returns how many of them
-// named it: MPICH's launcher may kill them before.
-func fails(t *testing.T, e engine, victim int, how, want string, more ...string) int {
+// failure is what the others printed of a rank that failed.
+type failure struct {
+	named   int     // ranks that named it: MPICH's launcher may kill them before
+	soonest float64 // seconds until the first of them returned; +Inf: none did
+}
+
+// fails runs ranks until one fails, and compares what the others print.
+func fails(t *testing.T, e engine, victim int, how, want string, more ...string) failure {
 	t.Helper()
 	ranks := min(3, e.most)
 	args := append([]string{"-mode", "loop", "-victim", fmt.Sprint(victim), "-how", how}, more...)
@@ -43,7 +51,7 @@ func fails(t *testing.T, e engine, victim int, how, want string, more ...string)
 		t.Fatalf("%s: rank %d did not fail, code %d: %s", how, victim, r.code, r.out)
 	}
 	ends := r.times("ends")
-	named := 0
+	f := failure{soonest: math.Inf(1)}
 	for rank := range ranks {
 		if rank == victim {
 			continue
@@ -57,10 +65,11 @@ func fails(t *testing.T, e engine, victim int, how, want string, more ...string)
 		case how != "stop" && end-failed > 2, end-failed > 2.5:
 			t.Errorf("%s: rank %d returned after %.3f s: %s", how, rank, end-failed, r.out)
 		default:
-			named++
+			f.named++
+			f.soonest = min(f.soonest, end-failed)
 		}
 	}
-	return named
+	return f
 }
 
 func TestAKilledRankIsNamedAndEndsAll(t *testing.T) {
@@ -71,7 +80,7 @@ func TestAKilledRankIsNamedAndEndsAll(t *testing.T) {
 			victim := rng.IntN(min(3, e.most))
 			after := time.Duration(rng.IntN(100_000)) * time.Microsecond
 			named += fails(t, e, victim, "kill", fmt.Sprintf("rank %d: died", victim),
-				"-after", after.String(), "-n", fmt.Sprint(1<<rng.IntN(20)))
+				"-after", after.String(), "-n", fmt.Sprint(1<<rng.IntN(20))).named
 			others += min(3, e.most) - 1
 		}
 		t.Logf("%d of %d ranks named the killed one; the launcher ended the rest before", named, others)
@@ -98,7 +107,7 @@ func TestRanksThatDoNotSeeEachOtherEndByTheLauncherOrTheLimit(t *testing.T) {
 
 func TestAnAbortSpreadsItsCause(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
-		if fails(t, e, 1, "abort", "^rank 1: gave up.*: out of memory: 7 bytes$", "-after", "50ms") == 0 {
+		if fails(t, e, 1, "abort", "^rank 1: gave up.*: out of memory: 7 bytes$", "-after", "50ms").named == 0 {
 			t.Error("no rank learnt the cause")
 		}
 	})
@@ -107,7 +116,7 @@ func TestAnAbortSpreadsItsCause(t *testing.T) {
 func TestAStoppedRankIsNamedAfterTheLimit(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
 		for _, n := range []string{"1000", "8000000"} { // the large sum has begun, and progresses nowhere
-			if fails(t, e, 1, "stop", "rank 1: is stuck in sum", "-after", "50ms", "-limit", "1s", "-n", n) == 0 {
+			if fails(t, e, 1, "stop", "rank 1: is stuck in sum", "-after", "50ms", "-limit", "1s", "-n", n).named == 0 {
 				t.Error("no rank named the stopped one")
 			}
 		}
@@ -181,5 +190,23 @@ func TestSIGTERMEndsAllRanks(t *testing.T) {
 			t.Errorf("no rank returned the signal: %s", r.out)
 		}
 		fails(t, e, 1, "term", "ended by SIGTERM", "-after", "50ms")
+	})
+}
+
+// With Grace, SIGTERM of a rank breaks the group after that time; a second one, and the end of a rank, break it at once.
+func TestGraceEndsWithItsTime(t *testing.T) {
+	var bad *group.OpError
+	if _, err := mpi.Open(mpi.Options{Grace: -time.Second}); !errors.As(err, &bad) || !strings.Contains(err.Error(), "Grace is -1s") {
+		t.Errorf("a negative grace: %v", err)
+	}
+	engines(t, func(t *testing.T, e engine) {
+		for _, c := range []struct {
+			how, grace, want string
+			least            float64 // seconds from the first signal until the others return, but for rounding
+		}{{"term", "400ms", "ended by SIGTERM", 0.39}, {"terms", "1m", "ended by SIGTERM", 0.09}, {"kill", "1m", "rank 1: died", 0}} {
+			if d := fails(t, e, 1, c.how, c.want, "-after", "50ms", "-grace", c.grace).soonest; d < c.least {
+				t.Errorf("%s, grace %s: a rank returned after %.3f s, want %v", c.how, c.grace, d, c.least)
+			}
+		}
 	})
 }

@@ -31,7 +31,7 @@ var rules = map[string]rule{
 	"group/internal/reduce":     {ours: "arena", other: "gonum.org/v1/gonum"},
 	"group/mpi":                 {ours: "arena group group/internal/reduce", other: "golang.org/x/sys", cgo: true},
 	"group/mpi/main":            {ours: "arena group group/mpi"},
-	"group/mpi/train/main":      {ours: "dataloader group group/mpi kernels/cpu trainer trainer/layers trainer/optim", other: gorgonia},
+	"group/mpi/train/main":      {ours: "dataloader group group/mpi kernels kernels/cpu trainer trainer/checkpoint trainer/layers trainer/loop trainer/optim", other: gorgonia},
 	"kernels":                   {ours: "arena group internal/float16 kernels/internal/numeric"},
 	"kernels/internal/numeric":  {ours: "arena"},
 	"kernels/internal/devcheck": {ours: "arena kernels"},

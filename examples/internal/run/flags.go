@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	humanize "github.com/dustin/go-humanize"
 
@@ -55,6 +56,7 @@ type Flags struct {
 	Ranks int  // ranks of this process; below 2: one
 	MPI   bool // this process is a rank of its launcher's
 	Shard string
+	Grace time.Duration // of the group of MPI after SIGTERM, if there are checkpoints
 
 	Run   string // folder of the record of the training; empty: none
 	Serve string // address of its page; empty: none
@@ -68,6 +70,9 @@ type Flags struct {
 
 	settings []trainer.Setting // all flags, for the page of -run and -serve
 }
+
+// defaultGrace is the default of Flags.Grace: Open MPI leaves a second.
+const defaultGrace = 800 * time.Millisecond
 
 // Bytes is an amount of memory on the command line, such as 1000000 or 64MiB.
 type Bytes int64
@@ -124,9 +129,7 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 	fs.StringVar(&f.Trace, "trace", f.Trace, "do as -profile, and write a trace of the steps to `file`, for https://ui.perfetto.dev")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
 	f.addRecord(fs)
-	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
-	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")
-	fs.StringVar(&f.Shard, "shard", f.Shard, "`values` of which each rank has a part: state, or state,gradients; empty: none")
+	f.addRanks(fs)
 	AddCheckpoint(fs, &f.Checkpoint, &f.Resume, &f.Every)
 	for _, add := range add {
 		if add != nil {
@@ -150,6 +153,14 @@ func (f *Flags) Parse(name string, args []string, add ...func(fs *flag.FlagSet))
 		f.Rate = 0 // the default of the example is for its own optimizer
 	}
 	return f.check(given)
+}
+
+// addRanks adds the flags of ranks to fs.
+func (f *Flags) addRanks(fs *flag.FlagSet) {
+	fs.IntVar(&f.Ranks, "ranks", f.Ranks, "`number` of ranks in this process, each with a device of its own and -batch samples of each step; 0: 1")
+	fs.BoolVar(&f.MPI, "mpi", f.MPI, "be one rank of those that mpirun or srun has started (build with CC=mpicc and -tags mpi)")
+	fs.StringVar(&f.Shard, "shard", f.Shard, "`values` of which each rank has a part: state, or state,gradients; empty: none")
+	fs.DurationVar(&f.Grace, "grace", defaultGrace, "`time` that SIGTERM leaves for the last step and its checkpoint, with -mpi and -checkpoint: less than the launcher's until SIGKILL")
 }
 
 // note returns the names of flags on the command line, and keeps the values of all flags.

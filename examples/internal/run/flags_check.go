@@ -42,6 +42,8 @@ func (f *Flags) check(given map[string]bool) error {
 	} else {
 		wrong(shard != trainer.ShardNothing && f.Ranks < 2 && !f.MPI, "shard", f.Shard, "shares between ranks: add -ranks 2 or more, or -mpi")
 	}
+	wrong(given["grace"] && (!f.MPI || f.Checkpoint == ""), "grace", f.Grace.String(), "is for the last checkpoint of a launcher's ranks: add -mpi and -checkpoint")
+	wrong(f.Grace < 0, "grace", f.Grace.String(), "must not be negative")
 	wrong(f.WhatFits != 0 && (f.Ranks > 1 || f.MPI), "what-fits", f.WhatFits.String(), "looks at one rank: leave out -ranks and -mpi")
 	wrong(f.Epochs < 0, "epochs", fmt.Sprint(f.Epochs), "must not be negative")
 	wrong(given["what-fits"] && f.WhatFits <= 0, "what-fits", f.WhatFits.String(), "nothing fits in so few bytes: write 67108864 or 64MiB")

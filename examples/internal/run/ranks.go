@@ -39,7 +39,11 @@ func (f *Flags) join(ctx context.Context) ([]member, error) {
 	groups, err := []group.Group{nil}, error(nil)
 	switch {
 	case f.MPI:
-		if groups[0], err = mpi.Open(mpi.Options{}); err != nil {
+		var opt mpi.Options
+		if f.Checkpoint != "" {
+			opt.Grace = f.Grace
+		}
+		if groups[0], err = mpi.Open(opt); err != nil {
 			return nil, fmt.Errorf("-mpi: %w", err)
 		}
 	case f.Ranks > 1:

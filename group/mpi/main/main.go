@@ -28,8 +28,9 @@ var (
 	apart  = flag.Bool("apart", false, "a folder of notes for each rank, as if each had its own host")
 	notes  = flag.String("notes", "", "folder of notes")
 	victim = flag.Int("victim", 0, "the rank that fails in mode loop")
-	how    = flag.String("how", "", "kill, exit, stop, term or abort: how it fails")
+	how    = flag.String("how", "", "kill, exit, stop, term, terms or abort: how it fails")
 	after  = flag.Duration("after", 0, "the time after which it fails")
+	grace  = flag.Duration("grace", 0, "of the group after SIGTERM")
 	n      = flag.Int("n", 1000, "elements that mode loop sums")
 )
 
@@ -50,7 +51,7 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	g, err := mpi.Open(mpi.Options{Options: group.Options{Limit: *limit, Strict: *strict}, Notes: *notes})
+	g, err := mpi.Open(mpi.Options{Options: group.Options{Limit: *limit, Strict: *strict}, Notes: *notes, Grace: *grace})
 	if err == nil {
 		switch *mode {
 		case "sums":
@@ -94,10 +95,13 @@ func loop(g group.Group) error {
 	if err != nil {
 		return err
 	}
-	fail := time.Now().Add(*after)
+	fail, acted := time.Now().Add(*after), false
 	for step := 0; ; step++ {
-		if g.Rank() == *victim && *how != "" && time.Now().After(fail) {
-			if large := *n > 1<<20; large || step%2 == 0 { // in an operation, else between two
+		started := false
+		if !acted && g.Rank() == *victim && *how != "" && time.Now().After(fail) {
+			acted = true
+			large := *n > 1<<20
+			if started = large || step%2 == 0; started { // in an operation, else between two
 				if err := o.Start(); err != nil {
 					return err
 				}
@@ -109,7 +113,11 @@ func loop(g group.Group) error {
 				return err
 			}
 		}
-		if err := group.Run(o); err != nil {
+		run := group.Run
+		if started {
+			run = group.Operation.Wait
+		}
+		if err := run(o); err != nil {
 			fmt.Printf("rank %d: ends %.3f\n", g.Rank(), float64(time.Now().UnixMilli())/1e3)
 			return err
 		}
@@ -135,6 +143,14 @@ func act(g group.Group) error {
 		err := syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(100 * time.Millisecond) // the error comes from the operation in flight, or the next
 		return err
+	case "terms":
+		for range 2 {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+				return err
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return nil
 	case "abort":
 		err := errors.New("out of memory: 7 bytes")
 		g.Abort(err)

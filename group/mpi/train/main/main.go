@@ -1,5 +1,6 @@
-// Train is the program of a rank in a test of package mpi: it trains for 50 steps as a rank of MPI, and
-// rank 0 compares what it has learned with one rank that has all samples, and with a local group.
+// Train is the program of a rank in tests of package mpi. It trains for 50 steps as a rank of MPI, and
+// rank 0 compares what it has learned with one rank that has all samples, and with a local group; or,
+// with -checkpoint, it trains until the end of -epochs or until a signal stops it.
 package main
 
 import (
@@ -21,6 +22,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/group/mpi"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -31,6 +33,11 @@ var (
 	strict = flag.Bool("strict", false, "sum in the order of ranks")
 	log    = flag.String("log", "", "a file to print to: a launcher may lose output when it ends a job")
 	notes  = flag.String("notes", "", "folder of notes")
+
+	checkpoints = flag.String("checkpoint", "", "folder of checkpoints, to stop and go on")
+	epochs      = flag.Int("epochs", 1, "of a training with checkpoints")
+	pace        = flag.Duration("pace", 0, "of its steps")
+	grace       = flag.Duration("grace", 0, "of the group after SIGTERM")
 )
 
 const (
@@ -49,9 +56,13 @@ func main() {
 		}
 		os.Stdout = f
 	}
-	g, err := mpi.Open(mpi.Options{Options: group.Options{Strict: *strict}, Notes: *notes})
+	g, err := mpi.Open(mpi.Options{Options: group.Options{Strict: *strict}, Notes: *notes, Grace: *grace})
 	if err == nil {
-		err = errors.Join(compare(g), g.Close())
+		run := compare
+		if *checkpoints != "" {
+			run = stoppable
+		}
+		err = errors.Join(run(context.Background(), g), g.Close())
 	}
 	if err != nil {
 		fmt.Println("error", err)
@@ -73,8 +84,8 @@ var networks = []network{{"float32", gorgonia.Float32, false, 0, 1e-6}, {"float6
 	{"float32, shared", gorgonia.Float32, false, trainer.ShardState, 1e-6}, {"float64, shared", gorgonia.Float64, false, trainer.ShardGradients, 1e-12}}
 
 // compare trains each network, prints a digest of what this rank has learned, and compares it on rank 0.
-func compare(g group.Group) error {
-	ctx, ranks := context.Background(), g.Size()
+func compare(ctx context.Context, g group.Group) error {
+	ranks := g.Size()
 	for _, n := range networks {
 		learned, err := n.train(ctx, trainer.Options{Batch: batch, Group: g, SyncBatchNorm: n.norm, Shard: n.shard})
 		if err != nil {
@@ -134,8 +145,7 @@ func (n network) train(ctx context.Context, opt trainer.Options) (learned map[st
 	if err != nil {
 		return nil, err
 	}
-	opt.Device, opt.Optimizer, opt.Fields, opt.Seed = dev, optim.SGD{Rate: 0.05, Momentum: 0.9}, ds.Fields(), 3
-	t, err := trainer.New(ctx, n.model, opt)
+	t, err := n.trainer(ctx, dev, ds, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +160,17 @@ func (n network) train(ctx context.Context, opt trainer.Options) (learned map[st
 			}
 		}
 	}
+	return learnedBy(t)
+}
+
+// trainer returns a trainer of the network.
+func (n network) trainer(ctx context.Context, dev kernels.Device, ds dataloader.Dataset, opt trainer.Options) (*trainer.Trainer, error) {
+	opt.Device, opt.Optimizer, opt.Fields, opt.Seed = dev, optim.SGD{Rate: 0.05, Momentum: 0.9}, ds.Fields(), 3
+	return trainer.New(ctx, n.model, opt)
+}
+
+// learnedBy returns the bytes of parameters and running statistics by name.
+func learnedBy(t *trainer.Trainer) (learned map[string][]byte, err error) {
 	params, err := t.Params()
 	if err != nil {
 		return nil, err
