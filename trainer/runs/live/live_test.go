@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/runs"
 	"github.com/evenkeel/evenkeel/trainer/runs/live"
@@ -346,7 +347,7 @@ func TestManyAndSlowClientsDoNotHoldTheTraining(t *testing.T) {
 	t.Parallel()
 	run, s, _ := served(t, runs.Options{})
 	before := runtime.NumGoroutine()
-	conns, refused := make([]net.Conn, 0, 800), 0
+	conns, refused := make([]net.Conn, 0, seed.Cases(800, 10_000)), 0
 	defer func() {
 		for _, c := range conns {
 			_ = c.Close()
