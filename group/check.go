@@ -27,9 +27,9 @@ func (op Op) Check(size int) error {
 	case width == 0:
 		return bad("its type is unknown: set Type to one of arena's")
 	case (op.Kind == Sum || op.Kind == ReduceScatter) && !reduce.Adds(op.Type):
-		return bad("%s is not summed: use float32, float64 or int32", op.Type)
+		return bad("%s is not summed: use float32, float64, int32 or int64", op.Type)
 	case op.Kind == Max && !reduce.Compares(op.Type):
-		return bad("%s is not compared: use float64 or int32", op.Type)
+		return bad("%s is not compared: use float64, int32 or int64", op.Type)
 	case len(op.Data)%width != 0:
 		return bad("%d bytes are not a multiple of the %d bytes of an element", len(op.Data), width)
 	case op.Kind.parts() && len(op.Data)/width%size != 0:

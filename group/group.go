@@ -63,10 +63,11 @@ type Kind uint8
 
 // The kinds of operations. All work in place on Op.Data, of n elements.
 const (
-	// Sum replaces the data by the sum over all ranks. Types: Float32, Float64, Int32 (wraps around).
+	// Sum replaces the data by the sum over all ranks. Types: Float32, Float64, and Int32 and Int64,
+	// which wrap around.
 	Sum Kind = iota + 1
 	// Max replaces the data by the greatest of all ranks. NaN is greater than all numbers, and 0 is
-	// greater than -0. Types: Float64, Int32.
+	// greater than -0. Types: Float64, Int32, Int64.
 	Max
 	// Broadcast replaces the data by those of rank Op.Root. All types.
 	Broadcast

@@ -28,6 +28,8 @@ func number(d arena.DType, r, i int) float64 {
 		return unit
 	case d == arena.Int32:
 		return float64(int32(bits) / 16)
+	case d == arena.Int64:
+		return float64(int64(bits) >> 14) // sums are exact
 	}
 	return float64(bits % 128)
 }
@@ -68,11 +70,11 @@ func expected(op group.Op, size, rank, n int) []float64 {
 
 // kinds lists the types of each kind that moves data.
 var kinds = map[group.Kind][]arena.DType{
-	group.Sum:           {arena.Float32, arena.Float64, arena.Int32},
-	group.Max:           {arena.Float64, arena.Int32},
+	group.Sum:           {arena.Float32, arena.Float64, arena.Int32, arena.Int64},
+	group.Max:           {arena.Float64, arena.Int32, arena.Int64},
 	group.Broadcast:     {arena.Float32, arena.Float64, arena.Uint8, arena.Int32, arena.Int64, arena.BFloat16, arena.Float16},
 	group.AllGather:     {arena.Float32, arena.Float64, arena.Uint8, arena.Int32, arena.Int64, arena.BFloat16, arena.Float16},
-	group.ReduceScatter: {arena.Float32, arena.Float64, arena.Int32},
+	group.ReduceScatter: {arena.Float32, arena.Float64, arena.Int32, arena.Int64},
 }
 
 func TestEveryKindComputesItsDefinitionBitForBit(t *testing.T) {

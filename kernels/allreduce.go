@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/group"
@@ -11,11 +12,14 @@ import (
 // MaxReduced is the most tensors of one AllReduce.
 const MaxReduced = 100
 
+// ReducedTypes are the types whose elements are summed over ranks.
+var ReducedTypes = []arena.DType{arena.Float32, arena.Float64, arena.Int32, arena.Int64}
+
 // AllReduceAttrs are the attributes of AllReduce and of its Await.
 type AllReduceAttrs struct {
 	Group   group.Group // nil: a group of one rank
 	Label   string      // of the operation; unique in a program, and the same on all ranks
-	Type    arena.DType // of the elements: Float32 or Float64
+	Type    arena.DType // of the elements: one of ReducedTypes
 	Tensors int         // operands, 1 to MaxReduced
 	Kind    group.Kind  // 0: group.Sum; group.ReduceScatter or group.AllGather, of a bucket: see ShardAttrs
 }
@@ -64,8 +68,8 @@ func inferReduced(name string, attrs any, in []Spec) ([]Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Tensors < 1 || a.Tensors > MaxReduced || a.Type != arena.Float32 && a.Type != arena.Float64 {
-		return nil, attrError(name, "takes 1 to %d tensors of float32 or float64, not %d of %v", MaxReduced, a.Tensors, a.Type)
+	if a.Tensors < 1 || a.Tensors > MaxReduced || !slices.Contains(ReducedTypes, a.Type) {
+		return nil, attrError(name, "takes 1 to %d tensors of one of %v, not %d of %v", MaxReduced, ReducedTypes, a.Tensors, a.Type)
 	}
 	if err := count(name, in, a.Tensors); err != nil {
 		return nil, err
@@ -75,9 +79,12 @@ func inferReduced(name string, attrs any, in []Spec) ([]Spec, error) {
 
 func reducedCase(r *rand.Rand, float arena.DType) Case {
 	a := AllReduceAttrs{Label: "case", Type: float, Tensors: 1 + r.IntN(4)}
-	c := Case{Attrs: a}
+	if r.IntN(3) == 0 {
+		a.Type = []arena.DType{arena.Int32, arena.Int64}[r.IntN(2)]
+	}
+	c := Case{Attrs: a, Fill: fillAny}
 	for range a.Tensors {
-		c.In = append(c.In, Spec{float, randomShape(r, randomRank(r))})
+		c.In = append(c.In, Spec{a.Type, randomShape(r, randomRank(r))})
 	}
 	return c
 }

@@ -286,7 +286,7 @@ func TestAWrongMetricIsRefused(t *testing.T) {
 	})
 }
 
-// Integers and wide floats are sums as they are.
+// Integers and wide floats are sums as they are, also over ranks, of which some may have no samples.
 func TestSumsOfAnyTypeAreAdded(t *testing.T) {
 	ds := columns(t, 5, dataloader.Column("x", []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, 3), dataloader.Column("y", []int32{5, 4, 3, 2, 1}))
 	model := measuring(func(net *layers.Net, x, y *gorgonia.Node) []layers.Metric {
@@ -298,17 +298,21 @@ func TestSumsOfAnyTypeAreAdded(t *testing.T) {
 		}
 	})
 	each(t, func(t *testing.T, dev kernels.Device) {
-		res := evaluate(t, made(t, model, trainer.Options{Device: dev, Batch: 2, Fields: ds.Fields()}), ds)
-		for i, name := range []string{"float32", "float64", "int"} {
-			if m := res.Metrics[i]; m.Name != name || !slices.Equal(m.Sum, []float64{35, 40, 45}) || !math.IsNaN(m.Value) {
-				t.Errorf("got %+v, want sums 35, 40, 45 and no value", m)
+		for n := 1; n <= 4; n++ {
+			_, results := trainedTogether(t, n, model, trainer.Options{Device: dev, Batch: 2, Fields: ds.Fields(), TrainMetrics: true}, ds)
+			for k, res := range results {
+				for i, name := range []string{"float32", "float64", "int"} {
+					if m := res.Metrics[i]; m.Name != name || !slices.Equal(m.Sum, []float64{35, 40, 45}) || !math.IsNaN(m.Value) {
+						t.Errorf("%d ranks, result %d: got %+v, want sums 35, 40, 45 and no value", n, k, m)
+					}
+				}
+				if a, b := res.Metrics[3], res.Metrics[4]; a.Value != 3 || b.Value != 15 {
+					t.Errorf("%d ranks, result %d: got %+v and %+v, want 3 and 15", n, k, a, b)
+				}
+				if _, ok := res.Metric("other"); ok {
+					t.Error("there is a metric called other")
+				}
 			}
-		}
-		if a, b := res.Metrics[3], res.Metrics[4]; a.Value != 3 || b.Value != 15 {
-			t.Errorf("got %+v and %+v, want 3 and 15", a, b)
-		}
-		if _, ok := res.Metric("other"); ok {
-			t.Error("there is a metric called other")
 		}
 	})
 }

@@ -17,7 +17,7 @@ static MPI_Op ek_max64;
 static uint64_t ek_check[2];
 
 // The numbers of arena.DType that are summed or compared.
-static MPI_Datatype ek_type(int t) { return t == 1 ? MPI_FLOAT : t == 2 ? MPI_DOUBLE : MPI_INT32_T; }
+static MPI_Datatype ek_type(int t) { return t == 1 ? MPI_FLOAT : t == 2 ? MPI_DOUBLE : t == 4 ? MPI_INT32_T : MPI_INT64_T; }
 
 // NaN is the greatest and becomes one NaN, and 0 is greater than -0, as in math.Max.
 static void ek_max64_of(void *from, void *to, int *n, MPI_Datatype *t) {

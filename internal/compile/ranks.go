@@ -63,13 +63,11 @@ func (c *compiler) sumResults(named []ir.Result) error {
 		return err
 	}
 	var places []*kernels.Value
-	for _, r := range named {
-		if r.Value != kernels.None && !c.Spec(r.Value).Type.Float() {
-			return fmt.Errorf("%s is %v: only numbers of floating point are summed over ranks: %w", r.Name, c.Spec(r.Value), kernels.ErrUnsupported)
-		}
-	}
 	for i := range named {
 		if r := &named[i]; r.Value != kernels.None && r.Name != OutputName {
+			if !slices.Contains(kernels.ReducedTypes, c.Spec(r.Value).Type) {
+				return fmt.Errorf("%s is %v: only numbers of %v are summed over ranks: %w", r.Name, c.Spec(r.Value), kernels.ReducedTypes, kernels.ErrUnsupported)
+			}
 			if r.Name == LossOf(c.cfg.Objective) && c.weight == kernels.None {
 				r.Value = c.times(r.Value, share) // else it is a sum already
 			}
@@ -125,7 +123,7 @@ func (c *compiler) times(v, number kernels.Value) kernels.Value {
 // sumAll replaces values by their sums over the ranks: all of a type in one operation, on a copy, which
 // the sum overwrites.
 func (c *compiler) sumAll(label string, places []*kernels.Value) {
-	for _, t := range []arena.DType{arena.Float32, arena.Float64} {
+	for _, t := range kernels.ReducedTypes {
 		var all []*kernels.Value
 		var flat []kernels.Value
 		c.Label, c.Owner, c.Mark = label, "ranks", ""

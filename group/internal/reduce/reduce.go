@@ -15,12 +15,12 @@ import (
 )
 
 // Adds reports whether Add knows the type.
-func Adds(t arena.DType) bool { return t == arena.Float32 || t == arena.Float64 || t == arena.Int32 }
+func Adds(t arena.DType) bool { return t == arena.Float32 || Compares(t) }
 
 // Compares reports whether Max knows the type.
-func Compares(t arena.DType) bool { return t == arena.Float64 || t == arena.Int32 }
+func Compares(t arena.DType) bool { return t == arena.Float64 || t == arena.Int32 || t == arena.Int64 }
 
-// Add adds src to dst, rounded once for each element. Int32 wraps around. Floats are added as
+// Add adds src to dst, rounded once for each element. Integers wrap around. Floats are added as
 // dst + 1·src by gonum, which has vector instructions: the product is exact.
 func Add(t arena.DType, dst, src []byte) {
 	switch t {
@@ -31,10 +31,16 @@ func Add(t arena.DType, dst, src []byte) {
 		d := of[float64](dst)
 		gonum.Implementation{}.Daxpy(len(d), 1, of[float64](src), 1, d, 1)
 	case arena.Int32:
-		d, s := of[int32](dst), of[int32](src)
-		for i, v := range s[:len(d)] {
-			d[i] += v
-		}
+		addIntegers[int32](dst, src)
+	case arena.Int64:
+		addIntegers[int64](dst, src)
+	}
+}
+
+func addIntegers[T int32 | int64](dst, src []byte) {
+	d, s := of[T](dst), of[T](src)
+	for i, v := range s[:len(d)] {
+		d[i] += v
 	}
 }
 
@@ -51,10 +57,16 @@ func Max(t arena.DType, dst, src []byte) {
 			}
 		}
 	case arena.Int32:
-		d, s := of[int32](dst), of[int32](src)
-		for i, v := range s[:len(d)] {
-			d[i] = max(d[i], v)
-		}
+		maxIntegers[int32](dst, src)
+	case arena.Int64:
+		maxIntegers[int64](dst, src)
+	}
+}
+
+func maxIntegers[T int32 | int64](dst, src []byte) {
+	d, s := of[T](dst), of[T](src)
+	for i, v := range s[:len(d)] {
+		d[i] = max(d[i], v)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // operations returns one operation of each kind and type.
 func operations(size, n int) (ops []group.Op) {
 	whole := (n + size - 1) / size * size
-	for _, d := range []arena.DType{arena.Float32, arena.Float64, arena.Int32} {
+	for _, d := range []arena.DType{arena.Float32, arena.Float64, arena.Int32, arena.Int64} {
 		ops = append(ops, group.Op{Kind: group.Sum, Type: d, Data: make([]byte, n*int(d.Size()))},
 			group.Op{Kind: group.ReduceScatter, Type: d, Data: make([]byte, whole*int(d.Size()))})
 		if d != arena.Float32 {
