@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
@@ -42,6 +43,9 @@ type Batch struct {
 // fewer rows than Options.Batch has a program of its own, compiled when that number of rows first
 // occurs; the trainer keeps those of the last 8 numbers.
 //
+// Ranks of Options.Group make the same calls, with batches of their own, which may have different
+// numbers of rows: they learn what one rank learns from all of these rows.
+//
 // With Options.Accumulate, that many calls of Step, all of full batches, are one window, whose last
 // call updates parameters. While such a window is open, Fit and Steps return ErrBusy, and so does
 // Step while Steps is within a window of its own. An error ends all windows, unless nothing was
@@ -61,6 +65,7 @@ func (t *Trainer) Step(ctx context.Context, b Batch) (Step, error) {
 // ownSteps is the state of Trainer.Step. Only the caller that has the device uses it.
 type ownSteps struct {
 	passes []epochPass // by objective: of one step, or of a window
+	rows   tally       // of the batches of all ranks
 	fields fieldFill
 }
 
@@ -111,22 +116,30 @@ func (t *Trainer) openBatch(ctx context.Context, b Batch) (*epochPass, *boundPro
 		return nil, nil, err
 	}
 	p, opt, window := t.own.pass(t, objective), &t.plan.opt, max(1, t.plan.opt.Accumulate)
+	rows := b.Rows
+	if opt.ranks() > 1 {
+		if rows, err = t.own.rows.combine(opt.Group, group.Sum, "rows of a batch", rows); err != nil {
+			return nil, nil, err
+		}
+	}
 	if p.steps == 0 {
-		p.beginWindow(t, b.Rows)
+		p.beginWindow(t, rows)
 	}
 	p.stepsBefore = t.trainedSteps()
 	place, _, _ := opt.window(compile.Train, p.steps, window)
-	k := t.plan.key(compile.Train, b.Rows, streamed, place, 0)
-	if b.Rows < opt.Batch {
-		if err := t.ensurePrograms(ctx, k); errors.Is(err, frontend.ErrRows) {
-			return nil, nil, fmt.Errorf("batch of %d rows: %w: %w", b.Rows, ErrOption, err)
-		} else if err != nil {
-			return nil, nil, fmt.Errorf("batch of %d rows: %w", b.Rows, err)
-		}
+	k := t.plan.key(compile.Train, opt.Batch, streamed, place, objective)
+	if p.source.full, err = t.programs.find(k); err != nil || b.Rows == opt.Batch {
+		return p, p.source.full, err
+	}
+	k = t.plan.key(compile.Train, b.Rows, streamed, place, 0)
+	if err := t.ensurePrograms(ctx, k); errors.Is(err, frontend.ErrRows) {
+		return nil, nil, fmt.Errorf("batch of %d rows: %w: %w", b.Rows, ErrOption, err)
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("batch of %d rows: %w", b.Rows, err)
 	}
 	k.objective = objective
-	p.source.full, err = t.programs.find(k)
-	return p, p.source.full, err
+	program, err := t.programs.find(k)
+	return p, program, err
 }
 
 // pass returns the pass of an objective.
@@ -137,8 +150,8 @@ func (o *ownSteps) pass(t *Trainer, objective int) *epochPass {
 	return &o.passes[objective]
 }
 
-// beginWindow makes p the pass of a new window of Trainer.Step, whose batches have a number of rows. It
-// uses the memory of the window before.
+// beginWindow makes p the pass of a new window of Trainer.Step, whose batches have a number of rows on
+// all ranks together. It uses the memory of the window before.
 func (p *epochPass) beginWindow(t *Trainer, rows int) {
 	n, window := t.plan.objectives(compile.Train), max(1, t.plan.opt.Accumulate)
 	sums, metrics := slices.Grow(p.objectives[:0], n)[:n], p.stepMetrics
@@ -148,7 +161,7 @@ func (p *epochPass) beginWindow(t *Trainer, rows int) {
 	}
 	*p = epochPass{t: t, mode: compile.Train, total: window, objectives: sums, stepMetrics: metrics,
 		updatesBefore: append(p.updatesBefore[:0], t.counters.updates...)}
-	p.source = batchSource{dataset: streamed, samples: window * rows * t.plan.opt.ranks()}
+	p.source = batchSource{dataset: streamed, samples: window * rows}
 }
 
 // checkBatch returns the objective of b, or an error if no step may be trained on it now.
@@ -162,9 +175,6 @@ func (t *Trainer) checkBatch(b Batch) (objective int, err error) {
 	case b.Rows < opt.Batch && window > 1:
 		bad.addf("batch of %d rows: must be %d, since Options.Accumulate is %d: "+
 			"a window has full batches", b.Rows, opt.Batch, window)
-	}
-	if b.Rows < opt.Batch && opt.ranks() > 1 {
-		bad.addf("batch of %d rows: must be %d, as on all ranks of Options.Group", b.Rows, opt.Batch)
 	}
 	if b.Fill == nil {
 		bad.addf("no Fill: it writes the rows of the batch")
@@ -209,7 +219,7 @@ func (t *Trainer) checkWindow(what string) error {
 func (p *epochPass) fill(ctx context.Context, s *slot, program *boundProgram, b Batch) error {
 	t := p.t
 	s.program, s.uploads, s.first, s.last = program, &program.own, true, true
-	s.batch, s.rows = dataloader.Batch{Slot: s.index, Step: p.steps, Rows: b.Rows}, b.Rows*t.plan.opt.ranks()
+	s.batch, s.rows = dataloader.Batch{Slot: s.index, Step: p.steps, Rows: b.Rows}, p.stepRows(p.steps)
 	s.indices = s.indices[:0]
 	for row := range b.Rows {
 		s.indices = append(s.indices, row)

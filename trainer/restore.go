@@ -274,7 +274,7 @@ func (r *restoration) setCounters() {
 	for _, w := range i.Windows {
 		k := t.plan.objectiveNamed(w.Objective)
 		p := t.own.pass(t, k)
-		p.beginWindow(t, t.plan.opt.Batch)
+		p.beginWindow(t, t.plan.opt.Batch*t.plan.opt.ranks())
 		p.steps, p.objectives[k].lost = w.Steps, w.Lost
 	}
 }

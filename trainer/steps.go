@@ -134,7 +134,7 @@ func (t *Trainer) runLoop(ctx context.Context, ds dataloader.Dataset, yield func
 // loopBody is the body of a loop over Steps. While it runs, its pass is paused: see usage.
 type loopBody struct {
 	yield  func(Step, error) bool
-	ballot *ballot // of the ranks of a group; nil before the first vote
+	ballot tally // of the ranks of a group
 	// The pass does not have the device: the body runs, or it has left the loop, or the pass could
 	// not resume after it.
 	paused bool

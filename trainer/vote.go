@@ -27,10 +27,33 @@ func (e *LeaveError) Error() string {
 // Unwrap returns ErrLeft.
 func (e *LeaveError) Unwrap() error { return ErrLeft }
 
-// ballot is the vote of the ranks of a group after each step of a loop: the maximum of one number.
-type ballot struct {
+// tally combines one number of each rank of a group, again and again. The zero value has no operation
+// yet.
+type tally struct {
 	op     group.Operation
-	leaver []int32 // rank + 1 of the one that leaves, 0 for none
+	number []int32
+}
+
+// combine returns the sum or the maximum of the own numbers of all ranks, which all pass the same kind
+// and label.
+func (c *tally) combine(g group.Group, kind group.Kind, label string, own int) (_ int, err error) {
+	if c.op == nil {
+		memory := make([]byte, 4)
+		if c.op, err = g.Prepare(group.Op{Kind: kind, Type: arena.Int32, Data: memory, Label: label}); err != nil {
+			return 0, err
+		}
+		c.number = dataloader.View[int32](memory)
+	}
+	c.number[0] = int32(own)
+	err = group.Run(c.op)
+	return int(c.number[0]), err
+}
+
+// close releases the operation.
+func (c *tally) close() {
+	if c.op != nil {
+		_ = c.op.Close() // of a broken group it may be in flight
+	}
 }
 
 // vote returns the highest rank whose body has left the loop after this step, -1 for none. Every rank
@@ -40,26 +63,9 @@ func (p *epochPass) vote(leaves bool) (leaver int, err error) {
 	if o.ranks() == 1 {
 		return -1, nil
 	}
-	b := p.body.ballot
-	if b == nil {
-		memory := make([]byte, 4)
-		b = &ballot{leaver: dataloader.View[int32](memory)}
-		if b.op, err = o.Group.Prepare(group.Op{Kind: group.Max, Type: arena.Int32, Data: memory, Label: "leave the loop"}); err != nil {
-			return -1, err
-		}
-		p.body.ballot = b
-	}
-	b.leaver[0] = 0
+	own := -1
 	if leaves {
-		b.leaver[0] = int32(o.rank()) + 1
+		own = o.rank()
 	}
-	err = group.Run(b.op)
-	return int(b.leaver[0]) - 1, err
-}
-
-// close releases the operation of the votes.
-func (b *ballot) close() {
-	if b != nil {
-		_ = b.op.Close() // of a broken group it may be in flight
-	}
+	return p.body.ballot.combine(o.Group, group.Max, "leave the loop", own)
 }
