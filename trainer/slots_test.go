@@ -129,38 +129,44 @@ func (j *jittery) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) err
 	return j.Dataset.Fetch(ctx, at, dst)
 }
 
-// Where the latency of data varies, more slots leave fewer stalls, and are chosen; else two are. A machine
-// that is busy otherwise may change a trial, but hardly three times.
+// Where the latency of data varies, more slots leave fewer stalls, and are chosen; else two are. The latencies are multiples of the step that
+// was measured just before. A machine that is busy otherwise may change a trial, but hardly all tries.
 func TestTuneSlotsMeasuresTheJitterOfTheData(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		const batch = 8
 		ds := samples(t, 60*batch, 4, 3)
 		opt := trainer.Options{Device: dev, Batch: batch, Fields: ds.Fields(), Workers: 1,
 			Progress: func(trainer.Progress) { time.Sleep(time.Millisecond) }} // a slow step
-		tune := trainer.TuneOptions{Steps: 60, Gain: 0.06}
-		tuned := func(what string, ds dataloader.Dataset, right func(slots int, two, eight dataloader.Stalls) bool) {
-			for range 3 {
-				slots, trials, err := trainer.TuneSlots(t.Context(), small, ds, opt, tune)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(trials) != 3 || trials[0].Slots != 8 || trials[1].Slots != 4 || trials[2].Slots != 2 {
-					t.Fatalf("trials %+v", trials)
-				}
-				two, eight := trials[2].Input, trials[0].Input
-				t.Logf("%s: %d slots; of 2: %v; of 8: %v", what, slots, two, eight)
-				if right(slots, two, eight) {
-					return
-				}
+		tune := func(ds dataloader.Dataset) (slots int, two, eight trainer.SlotsTrial) {
+			slots, trials, err := trainer.TuneSlots(t.Context(), small, ds, opt, trainer.TuneOptions{Steps: 60, Gain: 0.06})
+			if err != nil {
+				t.Fatal(err)
 			}
-			t.Errorf("%s: another number in three runs", what)
+			if len(trials) != 3 || trials[0].Slots != 8 || trials[1].Slots != 4 || trials[2].Slots != 2 {
+				t.Fatalf("trials %+v", trials)
+			}
+			return slots, trials[2], trials[0]
 		}
-		isTwo := func(slots int, _, _ dataloader.Stalls) bool { return slots == 2 }
-		tuned("jitter", &jittery{Dataset: ds, batch: batch, every: 10, slow: 6 * time.Millisecond}, func(slots int, two, eight dataloader.Stalls) bool {
-			return slots > 2 && eight.Share() < two.Share()-0.1
-		})
-		tuned("fast", ds, isTwo)
-		tuned("slow without jitter", &jittery{Dataset: ds, batch: batch, every: 1, slow: 2 * time.Millisecond}, isTwo)
+		for what, c := range map[string]struct {
+			every, slow int // one of every batches takes slow steps
+			right       func(slots int, two, eight float64) bool
+		}{
+			"jitter":              {10, 6, func(slots int, two, eight float64) bool { return slots > 2 && eight < two-0.1 }},
+			"slow without jitter": {1, 2, func(slots int, _, _ float64) bool { return slots == 2 }},
+			"fast":                {1, 0, func(slots int, _, _ float64) bool { return slots == 2 }},
+		} {
+			right := false
+			for try := 0; try < 8 && !right; try++ {
+				_, fast, _ := tune(ds)
+				step := fast.Input.Elapsed / time.Duration(fast.Steps)
+				slots, two, eight := tune(&jittery{Dataset: ds, batch: batch, every: c.every, slow: time.Duration(c.slow) * step})
+				t.Logf("%s: steps of %v, %d slots; of 2: %v; of 8: %v", what, step, slots, two.Input, eight.Input)
+				right = c.right(slots, two.Input.Share(), eight.Input.Share())
+			}
+			if !right {
+				t.Errorf("%s: another number in all tries", what)
+			}
+		}
 	})
 }
 
