@@ -44,7 +44,8 @@ type Batch struct {
 // occurs; the trainer keeps those of the last 8 numbers.
 //
 // Ranks of Options.Group make the same calls, with batches of their own, which may have different
-// numbers of rows: they learn what one rank learns from all of these rows.
+// numbers of rows: they learn what one rank learns from all of these rows. An error of one rank ends
+// the group.
 //
 // With Options.Accumulate, that many calls of Step, all of full batches, are one window, whose last
 // call updates parameters. While such a window is open, Fit and Steps return ErrBusy, and so does
@@ -64,9 +65,10 @@ func (t *Trainer) Step(ctx context.Context, b Batch) (Step, error) {
 
 // ownSteps is the state of Trainer.Step. Only the caller that has the device uses it.
 type ownSteps struct {
-	passes []epochPass // by objective: of one step, or of a window
-	rows   tally       // of the batches of all ranks
-	fields fieldFill
+	passes  []epochPass // by objective: of one step, or of a window
+	batches tally       // of all ranks: see beginStep
+	changed bool        // this rank's weights or state may be others than the last step or pass left
+	fields  fieldFill
 }
 
 // ownStep is Step, with errors that do not say so.
@@ -116,16 +118,9 @@ func (t *Trainer) openBatch(ctx context.Context, b Batch) (*epochPass, *boundPro
 		return nil, nil, err
 	}
 	p, opt, window := t.own.pass(t, objective), &t.plan.opt, max(1, t.plan.opt.Accumulate)
-	rows := b.Rows
-	if opt.ranks() > 1 {
-		if rows, err = t.own.rows.combine(opt.Group, group.Sum, "rows of a batch", rows); err != nil {
-			return nil, nil, err
-		}
+	if err := p.beginStep(ctx, t, b.Rows); err != nil {
+		return nil, nil, err
 	}
-	if p.steps == 0 {
-		p.beginWindow(t, rows)
-	}
-	p.stepsBefore = t.trainedSteps()
 	place, _, _ := opt.window(compile.Train, p.steps, window)
 	k := t.plan.key(compile.Train, opt.Batch, streamed, place, objective)
 	if p.source.full, err = t.programs.find(k); err != nil || b.Rows == opt.Batch {
@@ -148,6 +143,31 @@ func (o *ownSteps) pass(t *Trainer, objective int) *epochPass {
 		o.passes = make([]epochPass, t.plan.objectives(compile.Train))
 	}
 	return &o.passes[objective]
+}
+
+// beginStep begins a step of Trainer.Step with rows of this rank, and a window if none is open. Ranks
+// compare their states if one of them has changed its own since they last did.
+func (p *epochPass) beginStep(ctx context.Context, t *Trainer, rows int) error {
+	changed := false
+	if g := t.plan.opt.Group; t.plan.opt.ranks() > 1 {
+		var own int64
+		if t.own.changed {
+			own = 1
+		}
+		sums, err := t.own.batches.combine(g, group.Sum, "rows of a batch, changed states", int64(rows), own)
+		if err != nil {
+			return err
+		}
+		rows, changed = int(sums[0]), sums[1] > 0
+	}
+	if p.steps == 0 {
+		p.beginWindow(t, rows)
+	}
+	p.stepsBefore = t.trainedSteps()
+	if changed {
+		return p.meet(ctx)
+	}
+	return nil
 }
 
 // beginWindow makes p the pass of a new window of Trainer.Step, whose batches have a number of rows on

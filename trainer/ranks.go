@@ -245,7 +245,9 @@ func (p *epochPass) meet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.compare(ctx, append(all, Setting{"parameters", digest}))
+	err = o.compare(ctx, append(all, Setting{"parameters", digest}))
+	t.own.changed = err != nil
+	return err
 }
 
 // parameterDigest identifies the bits of parameters and running statistics: one rank may have written

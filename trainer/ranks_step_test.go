@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -181,4 +182,62 @@ func TestStepOfAGroupMakesNoHeapObjects(t *testing.T) {
 			t.Errorf("rank %d: %d heap objects in 8 calls, want 0", g.Rank(), best)
 		}
 	})
+}
+
+// A rank whose parameters or counters are not those of the others any more is found by the next call of Step.
+func TestStepOfRanksFindsStatesThatDiffer(t *testing.T) {
+	ds := samples(t, 8, 4, 3)
+	for what, change := range map[string]func(tr *trainer.Trainer, s *saved) error{
+		"Write": func(tr *trainer.Trainer, _ *saved) error {
+			ps, err := tr.Params()
+			if err != nil {
+				return err
+			}
+			return ps[0].Write(make([]byte, ps[0].Spec.Bytes()))
+		},
+		"WriteFloat32": func(tr *trainer.Trainer, _ *saved) error {
+			ps, err := tr.Params()
+			if err != nil {
+				return err
+			}
+			return ps[0].WriteFloat32(make([]float32, ps[0].Spec.Shape.Elems()))
+		},
+		"WriteWeights": func(tr *trainer.Trainer, _ *saved) error {
+			w := tr.Weights()[0]
+			return tr.WriteWeights(t.Context(), func(all trainer.Weights) error { return all.WriteAt(w.Name, make([]byte, w.Spec.Bytes()), 0) })
+		},
+		"Restore": func(tr *trainer.Trainer, s *saved) error {
+			_, err := tr.Restore(t.Context(), s, trainer.RestoreOptions{})
+			return err
+		},
+		"Unfreeze": func(tr *trainer.Trainer, _ *saved) error { return tr.Unfreeze(t.Context()) },
+	} {
+		for _, all := range []bool{true, false} { // ranks, or only the second one
+			ranks(t, 2, func(g group.Group) {
+				tr, err := trainer.New(t.Context(), small, trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: 4, Group: g, Fields: ds.Fields(),
+					Frozen: []string{"hidden/b"}, Unfreeze: [][]string{{"hidden/b"}}, Checkpoint: true})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer tr.Close()
+				s := save(t, tr)
+				for step := range 4 {
+					if step == 2 && (all || g.Rank() == 1) {
+						if err := change(tr, s); err != nil {
+							t.Errorf("%s: %v", what, err)
+						}
+					}
+					_, err = tr.Step(t.Context(), rowsOf(t, ds, 4*g.Rank(), 4*g.Rank()+4))
+					if err != nil {
+						break
+					}
+				}
+				var differ *trainer.MismatchError
+				if found := errors.As(err, &differ); found == all || all && err != nil {
+					t.Errorf("%s of all ranks: %v, rank %d: %v", what, all, g.Rank(), err)
+				}
+			})
+		}
+	}
 }

@@ -124,6 +124,7 @@ func (t *Trainer) restore(ctx context.Context, src StateSource, opt RestoreOptio
 	if t.usage.pausedPass() != nil {
 		return Restored{}, fmt.Errorf("the trainer is %w: leave the loop over Steps first", ErrBusy)
 	}
+	t.own.changed = true
 	if err := r.write(); err != nil {
 		return Restored{}, err
 	}

@@ -190,7 +190,7 @@ func (t *Trainer) Close() error {
 	errs := []error{t.loaders.close()}
 	if first {
 		errs = append(errs, t.streams.close(), t.programs.close(), t.copies.close(), t.captures.close())
-		t.own.rows.close()
+		t.own.batches.close()
 		t.staging.drop()
 		t.mu.Lock() // Read reads results
 		for _, s := range t.slots {

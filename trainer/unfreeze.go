@@ -38,6 +38,7 @@ func (t *Trainer) Unfreeze(ctx context.Context) error {
 	if err := t.checkUnfinished("unfreeze", false); err != nil {
 		return err
 	}
+	t.own.changed = true
 	if err := errors.Join(t.dropTrained(), t.memory.clearState(t.streams.compute)); err != nil {
 		return fmt.Errorf("unfreeze: %w", err)
 	}

@@ -27,26 +27,24 @@ func (e *LeaveError) Error() string {
 // Unwrap returns ErrLeft.
 func (e *LeaveError) Unwrap() error { return ErrLeft }
 
-// tally combines one number of each rank of a group, again and again. The zero value has no operation
-// yet.
+// tally combines numbers of each rank of a group, again and again. The zero value has no operation yet.
 type tally struct {
-	op     group.Operation
-	number []int32
+	op      group.Operation
+	numbers []int64
 }
 
-// combine returns the sum or the maximum of the own numbers of all ranks, which all pass the same kind
-// and label.
-func (c *tally) combine(g group.Group, kind group.Kind, label string, own int) (_ int, err error) {
+// combine returns the sums or the maxima of the own numbers of all ranks, which all pass the same kind,
+// label and count. They are there until the next call.
+func (c *tally) combine(g group.Group, kind group.Kind, label string, own ...int64) (_ []int64, err error) {
 	if c.op == nil {
-		memory := make([]byte, 4)
-		if c.op, err = g.Prepare(group.Op{Kind: kind, Type: arena.Int32, Data: memory, Label: label}); err != nil {
-			return 0, err
+		memory := make([]byte, 8*len(own))
+		if c.op, err = g.Prepare(group.Op{Kind: kind, Type: arena.Int64, Data: memory, Label: label}); err != nil {
+			return nil, err
 		}
-		c.number = dataloader.View[int32](memory)
+		c.numbers = dataloader.View[int64](memory)
 	}
-	c.number[0] = int32(own)
-	err = group.Run(c.op)
-	return int(c.number[0]), err
+	copy(c.numbers, own)
+	return c.numbers, group.Run(c.op)
 }
 
 // close releases the operation.
@@ -67,5 +65,9 @@ func (p *epochPass) vote(leaves bool) (leaver int, err error) {
 	if leaves {
 		own = o.rank()
 	}
-	return p.body.ballot.combine(o.Group, group.Max, "leave the loop", own)
+	highest, err := p.body.ballot.combine(o.Group, group.Max, "leave the loop", int64(own))
+	if err != nil {
+		return -1, err
+	}
+	return int(highest[0]), nil
 }

@@ -171,6 +171,7 @@ func (t *Trainer) WriteWeights(ctx context.Context, write func(w Weights) error)
 		parts[home.Name] = home
 	}
 	w := Weights{memory: t.memory, parts: parts, set: map[string]bool{}}
+	t.own.changed = true
 	if err := withWeights(w, write); err != nil {
 		return err
 	}
