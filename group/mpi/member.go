@@ -86,16 +86,17 @@ func (m *member) terminate() {
 	if _, ok := <-m.signals; !ok {
 		return
 	}
+	over := time.After(m.opt.Grace)
 	e := m.comm.look(false)
-	if e == nil && m.opt.Grace > 0 {
+	for grace := m.opt.Grace > 0; e == nil && grace; e = m.comm.look(false) {
 		select {
-		case _, again := <-m.signals:
+		case _, again := <-m.signals: // a launcher may repeat it
 			if !again { // Close
 				return
 			}
-		case <-time.After(m.opt.Grace):
+		case <-over:
+			grace = false
 		}
-		e = m.comm.look(false)
 	}
 	if e == nil {
 		e = &group.RankError{Rank: -1, Op: m.waiting(), Err: group.ErrSignalled, Cause: "the launcher ends the job, or a user did"}

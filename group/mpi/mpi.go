@@ -17,7 +17,8 @@ type Options struct {
 	Notes string
 	// Grace is the time for which the group still works after SIGTERM, so that a loop which the signal
 	// stops (checkpoint.Signals) can end with a last checkpoint: less than the launcher leaves until
-	// SIGKILL. A second SIGTERM, or a rank that ends without Close, ends it. 0: the group breaks at once.
+	// SIGKILL. Further signals do not shorten it; a rank that ends without Close does. 0: the group
+	// breaks at once.
 	Grace time.Duration
 }
 

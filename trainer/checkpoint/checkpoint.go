@@ -60,10 +60,10 @@ type Options struct {
 	// Group lets ranks take checkpoints together, as they must where each has its part of the state
 	// (trainer.Options.Shard) or of the sum of gradients (trainer.Options.Accumulate). All ranks
 	// open the folder with the same options, and make the same calls of Steps, Fit, Measured, Save and
-	// Resume. The first rank decides after each step whether a checkpoint is due, also by Request and
-	// its Stop, which ends the loop of all ranks after the same step, and writes it; the others see it
-	// by Resume. An error of one rank ends the group. It cannot be used with Rollback. Default: the
-	// folder is one rank's.
+	// Resume. The first rank decides after each step whether a checkpoint is due, also by Request, and
+	// writes it; the others see it by Resume. Stop of any rank ends the loop of all ranks after the same
+	// step. An error of one rank ends the group. It cannot be used with Rollback. Default: the folder
+	// is one rank's.
 	Group group.Group
 
 	// Logger gets a line for each checkpoint that is written, cannot be written, is passed over, or

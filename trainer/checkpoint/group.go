@@ -12,11 +12,13 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
-// With Options.Group the ranks take checkpoints together. The first rank leads: it sees the intervals,
-// Stop and what was written. After each step all ranks learn what it has decided:
+// With Options.Group the ranks take checkpoints together. The first rank leads: it sees the intervals
+// and what was written. After each step all ranks learn what it has decided:
 //
 //	rank 0   step │ due? ─► take │ capture ───────┐ write
 //	rank 1   step │      ─► take │ capture, drop ─┘
+//
+// If Stop of another rank is closed, that one asks, and the first rank decides again.
 
 // decision is what the first rank has decided after a step.
 type decision uint32
@@ -24,6 +26,7 @@ type decision uint32
 const (
 	takes decision = 1 << iota // a checkpoint is taken
 	stops                      // the loop ends
+	asks                       // of another rank, whose Stop is closed; the greatest
 )
 
 // grouped reports whether ranks take checkpoints together.
@@ -35,14 +38,32 @@ func (o *Options) follows() bool { return o.grouped() && o.Group.Rank() > 0 }
 // writes reports whether the folder may be written to by this rank.
 func (o *Options) writes() bool { return !o.ReadOnly && !o.follows() }
 
-// decide returns what the first rank passes as own.
-func (f *Folder) decide(own decision) (decision, error) {
+// decide returns what the first rank passes as own, or, if Stop of another rank is closed, what stop
+// returns on the first rank. A nil stop leaves that for later.
+func (f *Folder) decide(own decision, stop func() decision) (d decision, err error) {
 	if !f.opt.grouped() {
 		return own, nil
 	}
+	if f.opt.follows() {
+		own = 0
+		if stop != nil && f.halted() {
+			own = asks
+		}
+	}
+	if d, err = f.greatest(own); err != nil || d != asks {
+		return d, err
+	}
+	if own = 0; !f.opt.follows() {
+		own = stop()
+	}
+	return f.greatest(own)
+}
+
+// greatest returns the greatest decision of all ranks.
+func (f *Folder) greatest(own decision) (decision, error) {
 	data := make([]byte, 4)
 	binary.NativeEndian.PutUint32(data, uint32(own))
-	err := group.Once(f.opt.Group, group.Op{Kind: group.Broadcast, Type: arena.Int32, Data: data, Label: "checkpoint"})
+	err := group.Once(f.opt.Group, group.Op{Kind: group.Max, Type: arena.Int32, Data: data, Label: "checkpoint"})
 	return decision(binary.NativeEndian.Uint32(data)), err
 }
 
@@ -89,9 +110,9 @@ func agree(g group.Group, own error) error {
 	return err
 }
 
-// follow takes a checkpoint if the first rank, which passes its decision as own, has decided so.
-func (f *Folder) follow(ctx context.Context, t *trainer.Trainer, own decision) (d decision, err error) {
-	d, err = f.decide(own)
+// follow takes a checkpoint if the first rank has decided so: see decide.
+func (f *Folder) follow(ctx context.Context, t *trainer.Trainer, own decision, stop func() decision) (d decision, err error) {
+	d, err = f.decide(own, stop)
 	if err == nil && d&takes != 0 {
 		err = f.take(context.WithoutCancel(ctx), t)
 	}
@@ -101,16 +122,20 @@ func (f *Folder) follow(ctx context.Context, t *trainer.Trainer, own decision) (
 // afterTogether is after for a group: it follows the body of a step. later says that checkpoints and
 // stops wait for a later step.
 func (f *Folder) afterTogether(ctx context.Context, t *trainer.Trainer, step trainer.Step, left, later bool) (stop bool, err error) {
+	end := func() decision { return stops | f.unfinished(step.Number) }
 	var own decision
 	if !f.opt.follows() {
 		switch {
 		case left || ctx.Err() != nil || f.halted() && !later:
-			own = stops | f.unfinished(step.Number)
+			own = end()
 		case !later && !f.isClosed() && f.due(step.Number, epochAfter(step)):
 			own = takes
 		}
 	}
-	d, err := f.follow(ctx, t, own)
+	if later {
+		end = nil
+	}
+	d, err := f.follow(ctx, t, own, end)
 	if err != nil {
 		return true, err
 	}
@@ -138,9 +163,9 @@ func (f *Folder) unfinished(step int64) decision {
 	return 0
 }
 
-// takeTogether takes a checkpoint if the first rank has decided so, and waits for it.
-func (f *Folder) takeTogether(ctx context.Context, t *trainer.Trainer, own decision) (decision, error) {
-	d, err := f.follow(ctx, t, own)
+// takeTogether is follow, and waits for the checkpoint.
+func (f *Folder) takeTogether(ctx context.Context, t *trainer.Trainer, own decision, stop func() decision) (decision, error) {
+	d, err := f.follow(ctx, t, own, stop)
 	if err == nil {
 		err = f.fail(f.Wait())
 	}
@@ -181,13 +206,17 @@ func (f *Folder) fitTogether(ctx context.Context, t *trainer.Trainer, ds dataloa
 // betweenTogether is between for a group, at any end of an epoch: the first rank passes as own what is
 // taken also without a stop.
 func (f *Folder) betweenTogether(ctx context.Context, t *trainer.Trainer, own decision) (stop bool, err error) {
-	if f.halted() {
-		own |= stops
+	end := func() decision {
+		d := own | stops
 		if step := t.Stats().Steps; step > 0 && step != f.brokenOff {
-			own |= f.unfinished(step)
+			d |= f.unfinished(step)
 		}
+		return d
 	}
-	d, err := f.takeTogether(ctx, t, own)
+	if f.halted() && !f.opt.follows() {
+		own = end()
+	}
+	d, err := f.takeTogether(ctx, t, own, end)
 	if stop = d&stops != 0; stop && err == nil {
 		f.halt()
 	}

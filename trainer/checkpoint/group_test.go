@@ -25,8 +25,9 @@ type together struct {
 	size  int
 	shard trainer.Shard
 	opt   checkpoint.Options
-	// progress is that of the first rank.
-	progress func(trainer.Progress)
+	// stops is the rank that has opt.Stop.
+	stops    int
+	progress func(rank int, p trainer.Progress)
 }
 
 // run calls train on each rank, with a trainer that goes on from the newest checkpoint, and returns the parameters of the first rank.
@@ -43,8 +44,8 @@ func (r together) run(t *testing.T, train func(g group.Group, f *checkpoint.Fold
 		wg.Go(func() {
 			defer g.Close()
 			var progress func(trainer.Progress)
-			if g.Rank() == 0 {
-				progress = r.progress
+			if r.progress != nil {
+				progress = func(p trainer.Progress) { r.progress(g.Rank(), p) }
 			}
 			ds := samples(t, 100) // 9 steps, the last one of 4 samples
 			tr, err := trainer.New(t.Context(), plain, trainer.Options{Device: cputest.Open(t, cpu.Options{Threads: 1}), Batch: batch / r.size, Group: g, Seed: 7, Checkpoint: true,
@@ -56,6 +57,9 @@ func (r together) run(t *testing.T, train func(g group.Group, f *checkpoint.Fold
 			defer tr.Close()
 			opt := r.opt
 			opt.Group = g
+			if g.Rank() != r.stops {
+				opt.Stop = nil
+			}
 			f, err := checkpoint.Open(r.dir, opt)
 			if err != nil {
 				t.Error(err)
@@ -202,7 +206,7 @@ func TestRanksTakeCheckpointsAtTheEndsOfEpochsOfFit(t *testing.T) {
 	})
 }
 
-// Fit takes checkpoints within an epoch, by steps and on request, and Stop of the first rank ends it for all after the same step;
+// Fit takes checkpoints within an epoch, by steps and on request, and Stop of any rank ends it for all after the same step;
 // what goes on from there has the bits of Trainer.Fit.
 func TestRanksTakeCheckpointsWithinAnEpochOfFit(t *testing.T) {
 	fit := func(_ group.Group, f *checkpoint.Folder, tr *trainer.Trainer, ds dataloader.Dataset) error {
@@ -221,17 +225,19 @@ func TestRanksTakeCheckpointsWithinAnEpochOfFit(t *testing.T) {
 		}
 		return nil
 	})
-	for _, at := range []int64{14, 18} { // within an epoch, and at its end
+	for i, at := range []int64{14, 18, 14, 18, 15} { // within an epoch, at its end, and where a checkpoint is due
 		stop := make(chan struct{})
-		r := together{dir: t.TempDir(), size: 2, shard: trainer.ShardState, opt: checkpoint.Options{EverySteps: 5, Keep: -1, Stop: stop}}
+		r := together{dir: t.TempDir(), size: 2, shard: trainer.ShardState, opt: checkpoint.Options{EverySteps: 5, Keep: -1, Stop: stop}, stops: min(1, i/2)}
 		var folder *checkpoint.Folder
-		r.progress = func(p trainer.Progress) {
-			_ = folder.Wait() // none is put off
-			switch p.StepNumber {
-			case 7:
-				folder.Request()
-			case at:
+		r.progress = func(rank int, p trainer.Progress) {
+			if rank == r.stops && p.StepNumber == at {
 				close(stop)
+			}
+			if rank == 0 {
+				_ = folder.Wait() // none is put off
+				if p.StepNumber == 7 {
+					folder.Request()
+				}
 			}
 		}
 		r.run(t, func(g group.Group, f *checkpoint.Folder, tr *trainer.Trainer, ds dataloader.Dataset) error {
@@ -251,7 +257,7 @@ func TestRanksTakeCheckpointsWithinAnEpochOfFit(t *testing.T) {
 			for _, c := range f.Checkpoints() {
 				steps = append(steps, c.Step)
 			}
-			if g.Rank() == 0 && !slices.Equal(steps, slices.Compact([]int64{5, 7, 10, 14 + (at-14)/3, at})) {
+			if g.Rank() == 0 && !slices.Equal(steps, map[int64][]int64{14: {5, 7, 10, 14}, 15: {5, 7, 10, 15}, 18: {5, 7, 10, 15, 18}}[at]) {
 				t.Errorf("checkpoints of steps %v", steps)
 			}
 			return g.Err()
@@ -262,5 +268,32 @@ func TestRanksTakeCheckpointsWithinAnEpochOfFit(t *testing.T) {
 				t.Errorf("stopped after step %d: %s has other bits than that of Trainer.Fit", at, name)
 			}
 		}
+	}
+}
+
+// Stop of any rank ends the loops of Steps of all after the same step, with a checkpoint, and those that follow before a step.
+func TestStopOfAnyRankEndsSteps(t *testing.T) {
+	for stops := range 2 {
+		stop := make(chan struct{})
+		r := together{dir: t.TempDir(), size: 2, opt: checkpoint.Options{EverySteps: 5, Stop: stop}, stops: stops}
+		r.run(t, func(g group.Group, f *checkpoint.Folder, tr *trainer.Trainer, ds dataloader.Dataset) error {
+			for range 2 {
+				for step, err := range f.Steps(context.Background(), tr, loop.Until(context.Background(), tr, ds, 100)) {
+					if err != nil {
+						return err
+					}
+					if step.Number == 8 && g.Rank() == stops {
+						close(stop)
+					}
+				}
+			}
+			if n := tr.Stats().Steps; n != 8 || !f.Stopped() {
+				t.Errorf("rank %d, Stop of %d: %d steps, stopped %v", g.Rank(), stops, n, f.Stopped())
+			}
+			if last := f.Stats().Last.Step; g.Rank() == 0 && last != 8 {
+				t.Errorf("Stop of %d: the last checkpoint is of step %d", stops, last)
+			}
+			return g.Err()
+		})
 	}
 }

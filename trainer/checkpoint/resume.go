@@ -58,7 +58,7 @@ func (f *Folder) resume(ctx context.Context, t *trainer.Trainer, opt restoreOpti
 		return r, ErrClosed
 	}
 	f.writer.wait()
-	if _, err := f.decide(0); err != nil { // the others wait for what the first rank writes
+	if _, err := f.decide(0, nil); err != nil { // the others wait for what the first rank writes
 		return r, err
 	}
 	all, err := list(f.dir)

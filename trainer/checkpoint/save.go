@@ -63,7 +63,7 @@ func (f *Folder) Measured(ctx context.Context, t *trainer.Trainer, values map[st
 			own = takes
 		}
 	}
-	if d, err := f.decide(own); err != nil || d == 0 {
+	if d, err := f.decide(own, nil); err != nil || d == 0 {
 		return err
 	}
 	return errors.Join(f.take(ctx, t), f.fail(f.Err()))

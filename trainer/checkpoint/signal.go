@@ -9,7 +9,8 @@ import (
 
 // Signals returns a channel for Options.Stop that SIGINT (Ctrl-C) or SIGTERM closes: the loop then
 // ends after its step, with a checkpoint and without an error. A second signal ends the process at
-// once. Call release when the loop has ended; signals then have their former effect again.
+// once, but for SIGTERM where group/mpi catches it: see mpi.Options.Grace. Call release when the loop
+// has ended; signals then have their former effect again.
 func Signals() (stop <-chan struct{}, release func()) {
 	signals, stopped, released := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -38,7 +38,7 @@ func (f *Folder) Steps(ctx context.Context, t *trainer.Trainer, steps loop.Steps
 		if f.halted() {
 			own = stops
 		}
-		switch d, err := f.decide(own); {
+		switch d, err := f.decide(own, func() decision { return stops }); {
 		case err != nil:
 			yield(trainer.Step{}, err)
 			return
@@ -235,7 +235,7 @@ func (f *Folder) due(step, epoch int64) bool {
 // returns the error of writing if Options.Fail is set, and that of the trainer.
 func (f *Folder) finish(ctx context.Context, t *trainer.Trainer, step int64, wait bool) error {
 	if f.opt.grouped() {
-		_, err := f.takeTogether(ctx, t, f.unfinished(step))
+		_, err := f.takeTogether(ctx, t, f.unfinished(step), nil)
 		return err
 	}
 	if wait || f.captured != step {

@@ -23,6 +23,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/group"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/checkpoint"
 	"github.com/evenkeel/evenkeel/trainer/loop"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/plot"
@@ -61,7 +62,7 @@ func (e Example) Main() {
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return
-	case ctx.Err() != nil:
+	case errors.Is(err, context.Canceled) && !errors.Is(err, checkpoint.ErrSave):
 		fmt.Fprintf(os.Stderr, "%s: interrupted\n", e.Name)
 	default:
 		fmt.Fprintf(os.Stderr, "%s: %v\n", e.Name, err)
@@ -87,7 +88,14 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, leave(members)) }()
+	defer func() {
+		for i := range members {
+			if m := &members[i]; m.Group != nil && unlessStopped(err) != nil {
+				m.Abort(err) // the other processes may wait for this one
+			}
+		}
+		err = errors.Join(err, leave(members))
+	}()
 	opt.Device, opt.Group = members[0].device, members[0].Group
 	if members[0].rank() > 0 {
 		f, out = f.quiet(), io.Discard
