@@ -64,7 +64,7 @@ func (f *Flags) join(ctx context.Context) ([]member, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, leave(members))
+		return nil, leave(members, err)
 	}
 	return members, nil
 }
@@ -139,9 +139,15 @@ func each(members []member, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// leave closes the groups and devices of members.
-func leave(members []member) error {
-	return each(members, func(i int) error { return members[i].close() })
+// leave closes the groups and devices of members after err, which it returns: the groups are given up
+// first, since ranks of other processes may wait, unless err is nil or a stop.
+func leave(members []member, err error) error {
+	for i := range members {
+		if m := &members[i]; m.Group != nil && unlessStopped(err) != nil {
+			m.Abort(err)
+		}
+	}
+	return errors.Join(err, each(members, func(i int) error { return members[i].close() }))
 }
 
 // threads returns the threads of the CPU for one rank; 0: all.

@@ -139,7 +139,7 @@ func TestAStopGivesNoGroupUp(t *testing.T) {
 			t.Errorf("rank %d: %v", m.rank(), err)
 		}
 	}
-	if err := leave(members); err != nil {
+	if err := leave(members, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -88,14 +88,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for i := range members {
-			if m := &members[i]; m.Group != nil && unlessStopped(err) != nil {
-				m.Abort(err) // the other processes may wait for this one
-			}
-		}
-		err = errors.Join(err, leave(members))
-	}()
+	defer func() { err = leave(members, err) }()
 	opt.Device, opt.Group = members[0].device, members[0].Group
 	if members[0].rank() > 0 {
 		f, out = f.quiet(), io.Discard
