@@ -57,7 +57,7 @@ type Example struct {
 func (e Example) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once, but for SIGTERM with -mpi
 	err := e.Run(ctx, os.Args[1:], os.Stdout)
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
