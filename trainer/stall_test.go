@@ -31,18 +31,18 @@ func TestAResultSaysWhetherTheInputIsTheBottleneck(t *testing.T) {
 		var last dataloader.Stalls
 		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Workers: 2, Progress: func(p trainer.Progress) { last = p.Input }}
 		tr := made(t, small, opt)
-		res, err := tr.Fit(t.Context(), &paced{ds, 2 * time.Millisecond})
+		res, err := tr.Fit(t.Context(), &paced{ds, 5 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
 		in := res.Input
-		if in.Share() < 0.3 || in.Workers != 2 || in.Elapsed < 30*time.Millisecond || !strings.Contains(in.String(), "the input is the bottleneck: ") {
+		if in.Share() < 0.3 || in.Workers != 2 || in.Elapsed < 75*time.Millisecond || !strings.Contains(in.String(), "the input is the bottleneck: ") {
 			t.Errorf("slow samples: %v", in)
 		}
 		if last.Elapsed <= 0 || last.Elapsed > in.Elapsed || last.Waited > in.Waited {
 			t.Errorf("progress: %v, result: %v", last, in)
 		}
-		opt.Progress = func(trainer.Progress) { time.Sleep(4 * time.Millisecond) } // a slow step
+		opt.Progress = func(trainer.Progress) { time.Sleep(10 * time.Millisecond) } // a slow step
 		if res, err = made(t, small, opt).Evaluate(t.Context(), ds); err != nil {
 			t.Fatal(err)
 		}
