@@ -37,10 +37,7 @@ func (p Param) Read(dst []byte) error {
 // state of the optimizer stays as it is. While Fit or Evaluate runs it returns ErrBusy; in the body
 // of Steps it takes effect in the next step.
 func (p Param) Write(src []byte) error {
-	return p.use(func() error {
-		p.trainer.own.changed = true
-		return p.tensor.Write(src)
-	})
+	return p.use(func() error { return p.write(src) })
 }
 
 // ReadFloat32 is Read to dst as numbers, which must have as many elements; else the error is a
@@ -83,8 +80,7 @@ func writeParam[T float32 | float64](p Param, src []T) error {
 		if i, ok := fromFloats(b, p.Spec.Type, src); !ok {
 			return fmt.Errorf("write %q %v: element %d is %v, which its type cannot hold: %w", p.Name, p.Spec, i, src[i], ErrOption)
 		}
-		p.trainer.own.changed = true
-		return p.tensor.Write(b)
+		return p.write(b)
 	})
 }
 
@@ -114,6 +110,12 @@ func toWhole[D int32 | int64 | uint8, T float32 | float64](dst []D, src []T, lea
 		dst[i] = D(x)
 	}
 	return 0, true
+}
+
+// write sets the elements. The caller has the device.
+func (p Param) write(src []byte) error {
+	p.trainer.own.changed = true
+	return p.tensor.Write(src)
 }
 
 // use runs f while nothing else uses the device.
